@@ -1,0 +1,93 @@
+"""The Publisher service: one method per RPC."""
+
+from emulator import errors, names
+from emulator.api import pb, topics
+from emulator.api.dispatch import CallInfo
+from emulator.api.paging import page
+from emulator.engine.broker import Broker
+from emulator.engine.values import Draft
+
+
+class Publisher:
+    """google.pubsub.v1.Publisher over one broker. Keeps no state of its own."""
+
+    __slots__ = ("_broker",)
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def create_topic(self, request: pb.Topic, info: CallInfo) -> pb.Topic:
+        names.check(request.name, names.TOPICS, "name")
+        self._broker.topics.require_free(request.name)
+        settings = topics.read(request, self._broker.limits)
+        return topics.show(self._broker.create_topic(request.name, settings))
+
+    def update_topic(self, request: pb.UpdateTopicRequest, info: CallInfo) -> pb.Topic:
+        if not request.HasField("topic"):
+            raise errors.missing("topic")
+        names.check(request.topic.name, names.TOPICS, "topic.name")
+        topic = self._broker.topics.get(request.topic.name)
+        merged = topics.MASKABLE.merge(topics.stored(topic), request.topic, request.update_mask.paths)
+        topic.settings = topics.read(merged, self._broker.limits)
+        return topics.show(topic)
+
+    def publish(self, request: pb.PublishRequest, info: CallInfo) -> pb.PublishResponse:
+        broker = self._broker
+        if broker.topics.find(request.topic) is None:
+            names.check(request.topic, names.TOPICS, "topic")
+            raise errors.not_found(request.topic)
+        size = request.ByteSize()
+        if size > broker.limits.publish_max_bytes:
+            raise errors.publish_too_large(size, broker.limits.publish_max_bytes)
+        drafts = [
+            Draft(message.data, dict(message.attributes), message.ordering_key, message.ByteSize())
+            for message in request.messages
+        ]
+        return pb.PublishResponse(message_ids=map(str, broker.publish(request.topic, drafts)))
+
+    def get_topic(self, request: pb.GetTopicRequest, info: CallInfo) -> pb.Topic:
+        names.check(request.topic, names.TOPICS, "topic")
+        return topics.show(self._broker.topics.get(request.topic))
+
+    def list_topics(self, request: pb.ListTopicsRequest, info: CallInfo) -> pb.ListTopicsResponse:
+        names.check_project(request.project, "project")
+        project = names.project_of(request.project)
+        found, token = page(
+            lambda after, size: self._broker.topics.page(project, after, size),
+            f"{request.project}/{names.TOPICS}",
+            request.page_token,
+            request.page_size,
+            self._broker.limits,
+        )
+        return pb.ListTopicsResponse(topics=map(topics.show, found), next_page_token=token)
+
+    def list_topic_subscriptions(
+        self, request: pb.ListTopicSubscriptionsRequest, info: CallInfo
+    ) -> pb.ListTopicSubscriptionsResponse:
+        names.check(request.topic, names.TOPICS, "topic")
+        topic = self._broker.topics.get(request.topic)
+        found, token = page(
+            topic.page,
+            f"{request.topic}/{names.SUBSCRIPTIONS}",
+            request.page_token,
+            request.page_size,
+            self._broker.limits,
+        )
+        return pb.ListTopicSubscriptionsResponse(
+            subscriptions=[subscription.name for subscription in found], next_page_token=token
+        )
+
+    def delete_topic(self, request: pb.DeleteTopicRequest, info: CallInfo) -> pb.Empty:
+        names.check(request.topic, names.TOPICS, "topic")
+        self._broker.delete_topic(request.topic)
+        return pb.Empty()
+
+    def detach_subscription(
+        self, request: pb.DetachSubscriptionRequest, info: CallInfo
+    ) -> pb.DetachSubscriptionResponse:
+        names.check(request.subscription, names.SUBSCRIPTIONS, "subscription")
+        self._broker.detach_subscription(request.subscription)
+        return pb.DetachSubscriptionResponse()
+
+    def __repr__(self) -> str:
+        return f"<Publisher {self._broker!r}>"

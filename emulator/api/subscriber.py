@@ -1,0 +1,173 @@
+"""The Subscriber service: one method per RPC."""
+
+import random
+from functools import partial
+
+from emulator import errors, names
+from emulator.api import pb, subscriptions
+from emulator.api.dispatch import CallInfo
+from emulator.api.paging import page
+from emulator.api.replies import Parked, Undoable
+from emulator.engine.broker import Broker
+from emulator.engine.entries import Lease
+from emulator.engine.pulls import Pull
+from emulator.engine.subscription import Subscription
+
+_RANDOM_ID_DIGITS = 16
+
+
+class Subscriber:
+    """google.pubsub.v1.Subscriber over one broker. Keeps no state of its own."""
+
+    __slots__ = ("_broker",)
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def create_subscription(self, request: pb.Subscription, info: CallInfo) -> pb.Subscription:
+        if request.name:
+            names.check(request.name, names.SUBSCRIPTIONS, "name")
+        if not request.topic:
+            raise errors.missing("topic")
+        names.check(request.topic, names.TOPICS, "topic")
+        topic = self._broker.topics.get(request.topic)
+        resource = pb.Subscription()
+        resource.CopyFrom(request)
+        if not resource.name:
+            resource.name = self._free_name(names.project_of(request.topic))
+        self._broker.subscriptions.require_free(resource.name)
+        settings = subscriptions.read(resource, self._broker.limits, creating=True)
+        self._require_dead_letter_topic(resource)
+        subscription = self._broker.create_subscription(resource.name, topic, settings)
+        subscriptions.warn_of_missing_effects(resource)
+        return subscriptions.show(subscription)
+
+    def get_subscription(self, request: pb.GetSubscriptionRequest, info: CallInfo) -> pb.Subscription:
+        subscription = self._named(request.subscription, "subscription")
+        subscription.touch()
+        return subscriptions.show(subscription)
+
+    def update_subscription(self, request: pb.UpdateSubscriptionRequest, info: CallInfo) -> pb.Subscription:
+        if not request.HasField("subscription"):
+            raise errors.missing("subscription")
+        subscription = self._named(request.subscription.name, "subscription.name")
+        merged = subscriptions.MASKABLE.merge(
+            subscriptions.stored(subscription), request.subscription, request.update_mask.paths
+        )
+        self._change(subscription, merged)
+        return subscriptions.show(subscription)
+
+    def list_subscriptions(self, request: pb.ListSubscriptionsRequest, info: CallInfo) -> pb.ListSubscriptionsResponse:
+        names.check_project(request.project, "project")
+        project = names.project_of(request.project)
+        found, token = page(
+            lambda after, size: self._broker.subscriptions.page(project, after, size),
+            f"{request.project}/{names.SUBSCRIPTIONS}",
+            request.page_token,
+            request.page_size,
+            self._broker.limits,
+        )
+        return pb.ListSubscriptionsResponse(subscriptions=map(subscriptions.show, found), next_page_token=token)
+
+    def delete_subscription(self, request: pb.DeleteSubscriptionRequest, info: CallInfo) -> pb.Empty:
+        names.check(request.subscription, names.SUBSCRIPTIONS, "subscription")
+        self._broker.delete_subscription(request.subscription)
+        return pb.Empty()
+
+    def modify_ack_deadline(self, request: pb.ModifyAckDeadlineRequest, info: CallInfo) -> pb.Empty:
+        self._named(request.subscription, "subscription")
+        self._check_ack_request_size(request)
+        self._broker.modify_ack_deadline(request.subscription, request.ack_ids, request.ack_deadline_seconds)
+        return pb.Empty()
+
+    def acknowledge(self, request: pb.AcknowledgeRequest, info: CallInfo) -> pb.Empty:
+        self._named(request.subscription, "subscription")
+        self._check_ack_request_size(request)
+        self._broker.acknowledge(request.subscription, request.ack_ids)
+        return pb.Empty()
+
+    def pull(
+        self, request: pb.PullRequest, info: CallInfo
+    ) -> Undoable[pb.PullResponse] | Parked[Undoable[pb.PullResponse]]:
+        subscription = self._named(request.subscription, "subscription")
+        pull = self._broker.pull(request.subscription, request.max_messages, wait=not request.return_immediately)
+        if pull.done:
+            return _pull_reply(subscription, pull)
+        parked: Parked[Undoable[pb.PullResponse]] = Parked(
+            cancel=partial(subscription.cancel, pull), hurry=partial(subscription.hurry, pull)
+        )
+        pull.on_done = lambda: _answer(parked, subscription, pull)
+        return parked
+
+    def modify_push_config(self, request: pb.ModifyPushConfigRequest, info: CallInfo) -> pb.Empty:
+        subscription = self._named(request.subscription, "subscription")
+        resource = subscriptions.stored(subscription)
+        resource.push_config.CopyFrom(request.push_config)
+        self._change(subscription, resource)
+        return pb.Empty()
+
+    def _named(self, name: str, argument: str) -> Subscription:
+        """The subscription; raises INVALID_ARGUMENT, then NOT_FOUND (service.md §1.5a)."""
+        names.check(name, names.SUBSCRIPTIONS, argument)
+        return self._broker.subscriptions.get(name)
+
+    def _change(self, subscription: Subscription, resource: pb.Subscription) -> None:
+        settings = subscriptions.read(resource, self._broker.limits, creating=False)
+        if resource.dead_letter_policy != subscriptions.stored(subscription).dead_letter_policy:
+            # Whatever else changes, a policy may stay whose topic was deleted (service.md §10.6).
+            self._require_dead_letter_topic(resource)
+        subscription.update(settings)
+        subscriptions.warn_of_missing_effects(resource)
+
+    def _require_dead_letter_topic(self, resource: pb.Subscription) -> None:
+        if resource.HasField("dead_letter_policy"):
+            topic = resource.dead_letter_policy.dead_letter_topic
+            names.check(topic, names.TOPICS, "dead_letter_policy.dead_letter_topic")
+            self._broker.topics.get(topic)
+
+    def _check_ack_request_size(self, request: pb.AcknowledgeRequest | pb.ModifyAckDeadlineRequest) -> None:
+        size, limit = request.ByteSize(), self._broker.limits.ack_request_max_bytes
+        if size > limit:
+            raise errors.ack_request_too_large(size, limit)
+
+    def _free_name(self, project: str) -> str:
+        """A random name that is not taken, for a subscription that came without one (service.md §1.2)."""
+        while True:
+            identifier = f"sub-{random.getrandbits(4 * _RANDOM_ID_DIGITS):0{_RANDOM_ID_DIGITS}x}"
+            name = names.build(project, names.SUBSCRIPTIONS, identifier)
+            if self._broker.subscriptions.find(name) is None:
+                return name
+
+    def __repr__(self) -> str:
+        return f"<Subscriber {self._broker!r}>"
+
+
+def _answer(parked: Parked[Undoable[pb.PullResponse]], subscription: Subscription, pull: Pull) -> None:
+    if pull.error is not None:
+        parked.fail(pull.error)
+    else:
+        parked.complete(_pull_reply(subscription, pull))
+
+
+def _pull_reply(subscription: Subscription, pull: Pull) -> Undoable[pb.PullResponse]:
+    leases = pull.hand_over()
+    reply = pb.PullResponse(received_messages=[_received(subscription, lease) for lease in leases])
+    return Undoable(reply, partial(subscription.give_back, leases))
+
+
+def _received(subscription: Subscription, lease: Lease) -> pb.ReceivedMessage:
+    assert lease.entry is not None
+    message = lease.entry.message
+    received = pb.ReceivedMessage(
+        ack_id=subscription.ack_id(lease),
+        message=pb.PubsubMessage(
+            data=message.data,
+            attributes=message.attributes,
+            message_id=str(message.number),
+            ordering_key=message.ordering_key,
+        ),
+    )
+    received.message.publish_time.FromNanoseconds(message.publish_time)
+    if subscription.settings.shows_attempts:
+        received.delivery_attempt = lease.entry.failures + 1
+    return received

@@ -1,0 +1,194 @@
+"""The broker: every topic and subscription of one emulator, and the calls on them.
+
+Names are full and well-formed: whoever calls has checked their form (service.md §1.5a).
+"""
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+
+from emulator import errors
+from emulator.clock import Clock
+from emulator.engine.ackids import AckIds
+from emulator.engine.publishing import check_drafts
+from emulator.engine.pulls import Pull
+from emulator.engine.registry import Registry
+from emulator.engine.subscription import Subscription
+from emulator.engine.topic import Topic
+from emulator.engine.values import Draft, Message, SubscriptionSettings, TopicSettings
+from emulator.limits import STRICT, Limits
+
+_NS_PER_MS = 1_000_000
+
+# What the server adds to a published message on the wire: tags, a timestamp and the id's digits at their longest.
+_ENVELOPE_BYTES = 32
+
+
+class Broker:
+    """Owns everything that is published and everyone who waits for it; all time comes from `clock`."""
+
+    __slots__ = (
+        "_ack_ids",
+        "_by_number",
+        "_message_count",
+        "_subscription_count",
+        "clock",
+        "limits",
+        "subscriptions",
+        "topics",
+    )
+
+    def __init__(self, clock: Clock, limits: Limits = STRICT) -> None:
+        self.clock = clock
+        self.limits = limits
+        self.topics: Registry[Topic] = Registry()
+        self.subscriptions: Registry[Subscription] = Registry()
+        self._by_number: dict[int, Subscription] = {}
+        self._ack_ids = AckIds(random.getrandbits(24))
+        self._message_count = 0
+        self._subscription_count = 0
+
+    # Topics
+
+    def create_topic(self, name: str, settings: TopicSettings) -> Topic:
+        """Raises ALREADY_EXISTS."""
+        topic = Topic(name, settings)
+        self.topics.add(name, topic)
+        return topic
+
+    def delete_topic(self, name: str) -> None:
+        """Raises NOT_FOUND."""
+        self.topics.remove(name).delete()
+
+    def publish(self, name: str, drafts: Sequence[Draft]) -> list[int]:
+        """Store messages and hand them to every attached subscription; returns their ids, in order (service.md §5).
+
+        Raises NOT_FOUND, INVALID_ARGUMENT, FAILED_PRECONDITION; then nothing is stored.
+        """
+        topic = self.topics.get(name)
+        check_drafts(drafts, self.limits)
+        publish_time = self.clock.now() // _NS_PER_MS * _NS_PER_MS
+        first = self._message_count + 1
+        self._message_count += len(drafts)
+        messages = [
+            Message(
+                number, publish_time, draft.data, draft.attributes, draft.ordering_key, draft.size + _ENVELOPE_BYTES
+            )
+            for number, draft in enumerate(drafts, first)
+        ]
+        for subscription in topic.attached():
+            subscription.offer(messages)
+        return [message.number for message in messages]
+
+    # Subscriptions
+
+    def create_subscription(self, name: str, topic: Topic, settings: SubscriptionSettings) -> Subscription:
+        """Raises ALREADY_EXISTS."""
+        self.subscriptions.require_free(name)
+        self._subscription_count += 1
+        subscription = Subscription(
+            name,
+            self._subscription_count,
+            topic,
+            settings,
+            self.clock,
+            self.limits,
+            self._ack_ids,
+            self._forget,
+        )
+        self.subscriptions.add(name, subscription)
+        self._by_number[subscription.number] = subscription
+        topic.attach(subscription)
+        return subscription
+
+    def detach_subscription(self, name: str) -> None:
+        """Raises NOT_FOUND. Detaching again changes nothing."""
+        subscription = self.subscriptions.get(name)
+        subscription.touch()
+        if subscription.topic is not None:
+            subscription.topic.detach(subscription)
+        subscription.detach()
+
+    def delete_subscription(self, name: str) -> None:
+        """Raises NOT_FOUND."""
+        self._forget(self.subscriptions.get(name))
+
+    def _forget(self, subscription: Subscription) -> None:
+        self.subscriptions.remove(subscription.name)
+        del self._by_number[subscription.number]
+        if subscription.topic is not None:
+            subscription.topic.forget(subscription)
+        subscription.delete()
+
+    # Leases
+
+    def pull(self, name: str, most: int, *, wait: bool) -> Pull:
+        """Raises NOT_FOUND, INVALID_ARGUMENT, FAILED_PRECONDITION (service.md §7.2)."""
+        subscription = self.subscriptions.get(name)
+        if most <= 0:
+            raise errors.too_small("max_messages", most, 1)
+        pull = subscription.pull(most, wait=wait)
+        subscription.touch()
+        return pull
+
+    def acknowledge(self, name: str, ack_ids: Sequence[str]) -> None:
+        """Raises NOT_FOUND, INVALID_ARGUMENT; then no id of the request is processed (service.md §7.1)."""
+        subscription = self.subscriptions.get(name)
+        deliveries = self._decode(subscription, ack_ids)
+        subscription.touch()
+        subscription.acknowledge(deliveries)
+
+    def modify_ack_deadline(self, name: str, ack_ids: Sequence[str], seconds: int) -> None:
+        """Raises NOT_FOUND, INVALID_ARGUMENT; then no id of the request is processed (service.md §7.1.3)."""
+        subscription = self.subscriptions.get(name)
+        if not 0 <= seconds <= self.limits.ack_deadline_max_s:
+            raise errors.out_of_range("ack_deadline_seconds", seconds, 0, self.limits.ack_deadline_max_s, "seconds")
+        deliveries = self._decode(subscription, ack_ids)
+        subscription.touch()
+        subscription.modify_ack_deadline(deliveries, seconds)
+
+    def _decode(self, subscription: Subscription, ack_ids: Iterable[str]) -> list[tuple[int, int]]:
+        """The deliveries the ids name, without those that nothing here remembers (service.md §7.1.8)."""
+        deliveries: list[tuple[int, int]] = []
+        for ack_id in ack_ids:
+            decoded = self._ack_ids.decode(ack_id)
+            if decoded.subscription == subscription.number:
+                deliveries.append((decoded.message, decoded.lease))
+            elif decoded.subscription is not None and decoded.subscription in self._by_number:
+                raise errors.foreign_ack_id(ack_id, subscription.name)
+        if not ack_ids:
+            raise errors.no_ack_ids()
+        return deliveries
+
+    # The whole
+
+    def reset(self) -> None:
+        """Forget every topic, subscription and message. Ids go on counting, so that old ones stay unknown."""
+        for subscription in self.subscriptions:
+            self._forget(subscription)
+        for topic in self.topics:
+            self.delete_topic(topic.name)
+
+    def close(self) -> None:
+        """The server stops: whoever waits gets an answer, and no timer stays behind."""
+        for subscription in self.subscriptions:
+            subscription.close()
+
+    def counts(self) -> Mapping[str, int]:
+        """How much there is of what must not leak: topics, subscriptions, waiting messages, leases, waiting Pulls."""
+        total = {"topics": len(self.topics), "subscriptions": len(self.subscriptions)}
+        total.update({"waiting": 0, "leases": 0, "waiting_pulls": 0})
+        for subscription in self.subscriptions:
+            for key, value in subscription.counts().items():
+                total[key] += value
+        return total
+
+    def dump(self) -> dict[str, object]:
+        """The whole state as plain values: equal before and after a call that changed nothing."""
+        return {
+            "messages": self._message_count,
+            "topics": {topic.name: (topic.settings, [s.name for s in topic.attached()]) for topic in self.topics},
+            "subscriptions": {subscription.name: subscription.dump() for subscription in self.subscriptions},
+        }
+
+    def __repr__(self) -> str:
+        return f"<Broker topics={len(self.topics)} subscriptions={len(self.subscriptions)}>"

@@ -1,0 +1,84 @@
+"""One message as one subscription holds it, and the lease that is out on it."""
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Protocol
+
+from emulator.engine.values import Message
+from emulator.errors import PubsubError
+
+# What an entry holds once its message is gone, so that a stale reference to the entry keeps no body alive.
+_NO_MESSAGE = Message(0, 0, b"", {}, "", 0)
+
+
+class Place(Enum):
+    """Where a message is: for one subscription always in exactly one place."""
+
+    WAITING = "waiting"
+    LEASED = "leased"
+    GONE = "gone"
+
+
+class Entry:
+    """A message in a subscription. `failures` counts nacks and expiries of written deliveries (service.md §7.1.11)."""
+
+    __slots__ = ("failures", "lease", "message", "place")
+
+    def __init__(self, message: Message) -> None:
+        self.message = message
+        self.place = Place.WAITING
+        self.failures = 0
+        self.lease: Lease | None = None
+
+    def forget(self) -> None:
+        """The subscription is done with this message."""
+        self.place = Place.GONE
+        self.message = _NO_MESSAGE
+
+    def __repr__(self) -> str:
+        return f"<Entry {self.message.number} {self.place.value} failures={self.failures}>"
+
+
+class Consumer(Protocol):
+    """Whoever takes messages: a waiting Pull, a stream, a push worker. It never blocks and is never awaited."""
+
+    def room(self, size: int) -> bool:
+        """Whether it takes a message of `size` bytes now."""
+        ...
+
+    def take(self, lease: "Lease") -> None:
+        """It gets a message; the lease is granted already."""
+        ...
+
+    def flush(self) -> None:
+        """No more is coming in this turn."""
+        ...
+
+    def release(self, lease: "Lease") -> None:
+        """A lease it took has ended, however."""
+        ...
+
+    def end(self, error: PubsubError) -> None:
+        """The subscription gives it nothing any more."""
+        ...
+
+
+class Lease:
+    """A message handed to one consumer until `deadline`, in nanoseconds on the clock.
+
+    `number` is never reused within a subscription; `entry` is None once the lease has ended.
+    """
+
+    __slots__ = ("consumer", "deadline", "entry", "number")
+
+    def __init__(self, number: int, entry: Entry, deadline: int, consumer: Consumer) -> None:
+        self.number = number
+        self.entry: Entry | None = entry
+        self.deadline = deadline
+        self.consumer = consumer
+
+    def __repr__(self) -> str:
+        return f"<Lease {self.number} {self.entry!r} until={self.deadline}>"
+
+
+Leases = Sequence[Lease]

@@ -1,0 +1,54 @@
+"""What a publish request must satisfy before anything is stored (service.md §5)."""
+
+from collections.abc import Sequence
+
+from emulator import errors
+from emulator.engine.values import Draft
+from emulator.limits import Limits
+
+# No code point takes more bytes in UTF-8, so a text this much shorter than its limit needs no encoding to be measured.
+_UTF8_MAX_BYTES = 4
+
+
+def check_drafts(drafts: Sequence[Draft], limits: Limits) -> None:
+    """Raise INVALID_ARGUMENT or FAILED_PRECONDITION unless all may be stored; the order is service.md §5.1."""
+    if not drafts:
+        raise errors.no_messages()
+    if len(drafts) > limits.publish_max_messages:
+        raise errors.too_many_messages(len(drafts), limits.publish_max_messages)
+    for index, draft in enumerate(drafts):
+        if not draft.data and not draft.attributes:
+            raise errors.empty_message(index)
+        if draft.attributes:
+            _check_attributes(index, draft, limits)
+        if _exceeds(draft.ordering_key, limits.ordering_key_max_bytes):
+            raise errors.too_long(
+                f"messages[{index}].ordering_key",
+                draft.ordering_key,
+                len(draft.ordering_key.encode()),
+                limits.ordering_key_max_bytes,
+            )
+    first = drafts[0].ordering_key
+    for index, draft in enumerate(drafts):
+        if draft.ordering_key != first:
+            raise errors.mixed_ordering_keys(index, first, draft.ordering_key)
+
+
+def _check_attributes(index: int, draft: Draft, limits: Limits) -> None:
+    if len(draft.attributes) > limits.attributes_max:
+        raise errors.too_many_attributes(index, len(draft.attributes), limits.attributes_max)
+    for key, value in draft.attributes.items():
+        if not key:
+            raise errors.bad_attribute_key(index, key, "must not be empty")
+        if key.startswith("goog"):
+            raise errors.bad_attribute_key(index, key, "keys starting with goog are reserved")
+        if _exceeds(key, limits.attribute_key_max_bytes):
+            raise errors.bad_attribute_key(
+                index, key, f"{len(key.encode())} bytes, at most {limits.attribute_key_max_bytes} are allowed"
+            )
+        if _exceeds(value, limits.attribute_value_max_bytes):
+            raise errors.attribute_value_too_long(index, key, len(value.encode()), limits.attribute_value_max_bytes)
+
+
+def _exceeds(text: str, limit: int) -> bool:
+    return len(text) * _UTF8_MAX_BYTES > limit and len(text.encode()) > limit

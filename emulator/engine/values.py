@@ -1,0 +1,65 @@
+"""The values that go in and out of the engine. Times and spans are integer nanoseconds."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A message as a publisher gives it; `size` is its serialized size in bytes, before id and publish time."""
+
+    data: bytes
+    attributes: Mapping[str, str]
+    ordering_key: str = ""
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Message:
+    """A stored message, one body shared by every subscription that holds it.
+
+    `number` is its message id as a number: one counter for the whole server (service.md §5.9). `size` is the serialized
+    size in bytes of the `PubsubMessage` that is delivered.
+    """
+
+    number: int
+    publish_time: int
+    data: bytes
+    attributes: Mapping[str, str]
+    ordering_key: str
+    size: int
+
+
+class DeliveryKind(Enum):
+    """Where a subscription's messages go; the value is the API field that says so."""
+
+    PULL = "pull"
+    PUSH = "push_config"
+    BIGQUERY = "bigquery_config"
+    CLOUD_STORAGE = "cloud_storage_config"
+    BIGTABLE = "bigtable_config"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSettings:
+    """What a topic does. `document` is the whole resource as the API face keeps it; the engine never looks inside."""
+
+    retention: int | None = None
+    document: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionSettings:
+    """What a subscription does (service.md §4). `document` as in `TopicSettings`.
+
+    `expiration_ttl` None means that it never expires; `shows_attempts` that deliveries say how many there were
+    (service.md §7.1.11).
+    """
+
+    ack_deadline: int
+    retention: int
+    expiration_ttl: int | None = None
+    delivery: DeliveryKind = DeliveryKind.PULL
+    document: bytes = b""
+    shows_attempts: bool = False

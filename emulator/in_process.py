@@ -1,0 +1,154 @@
+"""An emulator inside somebody else's process, usually a test's."""
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from emulator.clock import FakeClock
+
+if TYPE_CHECKING:
+    from emulator.app import App
+
+_HOST = "127.0.0.1"
+
+
+class Emulator:
+    """A server on a free port of 127.0.0.1 for as long as the block lasts; any number of them may run side by side.
+
+    `with` runs it on a thread and event loop of its own, `async with` on the loop that is running. On a `clock` of its
+    own, time stands still until the test advances it.
+    """
+
+    def __init__(self, *, clock: FakeClock | None = None) -> None:
+        self._clock = clock
+        self._app: App | None = None
+        self._thread: _ServerThread | None = None
+
+    @property
+    def port(self) -> int:
+        """Raises RuntimeError while it does not run."""
+        return self._running().port
+
+    @property
+    def host_port(self) -> str:
+        """The value for PUBSUB_EMULATOR_HOST. Raises RuntimeError while it does not run."""
+        return f"{_HOST}:{self.port}"
+
+    def reset(self) -> None:
+        """Forget every topic, subscription and message. Raises RuntimeError while it does not run."""
+        app = self._running()
+        app.run(app.reset)
+
+    def debug_counts(self) -> Mapping[str, int]:
+        """How much it holds: streams, leases, waiting_pulls, connections, buffered_bytes, tasks, timers.
+
+        Raises RuntimeError while it does not run.
+        """
+        app = self._running()
+        return app.run(app.debug_counts)
+
+    def _running(self) -> "App":
+        if self._app is None:
+            raise RuntimeError("the emulator is not running; use it inside its with block")
+        return self._app
+
+    def _refuse_to_run_twice(self) -> None:
+        if self._app is not None:
+            raise RuntimeError("the emulator is running already")
+
+    def __enter__(self) -> "Emulator":
+        self._refuse_to_run_twice()
+        thread = _ServerThread(self._clock)
+        self._app = thread.start()
+        self._thread = thread
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        assert self._thread is not None
+        self._app = None
+        self._thread.stop()
+
+    async def __aenter__(self) -> "Emulator":
+        self._refuse_to_run_twice()
+        app = _build(self._clock)
+        await app.start()
+        self._app = app
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        app, self._app = self._running(), None
+        await app.stop()
+
+    def __repr__(self) -> str:
+        return f"<Emulator {self.host_port if self._app else 'not running'}>"
+
+
+@dataclass(frozen=True, slots=True)
+class _Started:
+    app: "App"
+    loop: asyncio.AbstractEventLoop
+    stop: asyncio.Event
+
+
+class _ServerThread:
+    """A thread with a loop on which an emulator runs until it is told to stop."""
+
+    def __init__(self, clock: FakeClock | None) -> None:
+        self._clock = clock
+        self._started: concurrent.futures.Future[_Started] = concurrent.futures.Future()
+        self._ended: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self._thread = threading.Thread(target=self._main, name="pubsub-emulator", daemon=True)
+
+    def start(self) -> "App":
+        """Raises what the emulator's start raises."""
+        self._thread.start()
+        try:
+            return self._started.result().app
+        except BaseException:
+            self._thread.join()
+            raise
+
+    def stop(self) -> None:
+        started = self._started.result()
+        with suppress(RuntimeError):  # the loop is closed: it ended by itself, and the last line says why
+            started.loop.call_soon_threadsafe(started.stop.set)
+        self._thread.join()
+        self._ended.result()
+
+    def _main(self) -> None:
+        # Imported late: whoever imports the package need not want a server.
+        from emulator.app import new_event_loop
+
+        try:
+            with asyncio.Runner(loop_factory=new_event_loop) as runner:
+                runner.run(self._serve())
+        except BaseException as problem:
+            (self._ended if self._started.done() else self._started).set_exception(problem)
+        else:
+            self._ended.set_result(None)
+
+    async def _serve(self) -> None:
+        app = _build(self._clock)
+        await app.start()
+        stop = asyncio.Event()
+        self._started.set_result(_Started(app, asyncio.get_running_loop(), stop))
+        await stop.wait()
+        await app.stop()
+
+    def __repr__(self) -> str:
+        return f"<_ServerThread {'alive' if self._thread.is_alive() else 'ended'}>"
+
+
+def _build(clock: FakeClock | None) -> "App":
+    from emulator.app import App
+
+    return App(_HOST, 0, clock=clock)

@@ -1,0 +1,68 @@
+"""Every quota and default in one value; names carry the unit (service.md §19)."""
+
+from dataclasses import dataclass
+
+_DAY_S = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """One set of numbers; the defaults are production's."""
+
+    id_min_characters: int = 3
+    id_max_characters: int = 255
+
+    labels_max: int = 64
+    label_key_max_characters: int = 63
+    label_value_max_characters: int = 63
+
+    publish_max_messages: int = 1_000
+    publish_max_bytes: int = 10_000_000
+    attributes_max: int = 100
+    attribute_key_max_bytes: int = 256
+    attribute_value_max_bytes: int = 1_024
+    ordering_key_max_bytes: int = 1_024
+
+    filter_max_bytes: int = 256
+
+    ack_deadline_min_s: int = 10
+    ack_deadline_max_s: int = 600
+    ack_deadline_default_s: int = 10
+    ack_deadline_exactly_once_default_s: int = 60
+    ack_request_max_bytes: int = 524_288
+
+    retention_min_s: int = 600
+    retention_max_s: int = 31 * _DAY_S
+    retention_default_s: int = 7 * _DAY_S
+
+    expiration_ttl_min_s: int = _DAY_S
+    expiration_ttl_default_s: int = 31 * _DAY_S
+
+    delivery_attempts_min: int = 5
+    delivery_attempts_max: int = 100
+    delivery_attempts_default: int = 5
+
+    backoff_max_s: int = 600
+    backoff_minimum_default_s: int = 10
+    backoff_maximum_default_s: int = 600
+
+    cloud_storage_max_duration_min_s: int = 60
+    cloud_storage_max_duration_max_s: int = 600
+    cloud_storage_max_duration_default_s: int = 300
+    cloud_storage_max_bytes_min: int = 1_000
+    cloud_storage_max_bytes_max: int = 10 * 1024**3
+    cloud_storage_max_messages_min: int = 1_000
+
+    pull_max_messages: int = 1_000
+    pull_wait_s: int = 5
+    reply_max_bytes: int = 4_000_000
+
+    page_size_default: int = 100
+    page_size_max: int = 1_000
+
+
+STRICT = Limits()
+
+# Set by the transports, not by the service: what one request may hold (clients.md T6, T7a).
+REQUEST_BODY_MAX_BYTES = 32 * 1024 * 1024
+REQUEST_HEADER_MAX_BYTES = 65_536

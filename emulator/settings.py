@@ -1,0 +1,267 @@
+"""The table of options: each a flag, an environment variable and a default, and the `Settings` that come out of it."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from emulator import errors
+
+START = "start"
+ENV_INIT = "env-init"
+HEALTHCHECK = "healthcheck"
+
+_EVERY = (START, ENV_INIT, HEALTHCHECK)
+_LEVELS = ("debug", "info", "warning", "error", "critical")
+_BOOLEANS = MappingProxyType(
+    {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+)
+_WILDCARDS = MappingProxyType({"": "localhost", "::": "localhost", "0.0.0.0": "127.0.0.1"})
+
+_ADDRESS = re.compile(r"(?P<host>\[[^\[\]]+\]|[^:\[\]]*)(?::(?P<port>[^:]*))?")
+_HOST = re.compile(r"[\w.%:-]*")
+
+# What gcloud takes with every command: accepted, so that its command lines run unchanged, and without effect here.
+# True: a value follows.
+GCLOUD_FLAGS: Mapping[str, bool] = MappingProxyType(
+    {
+        "--access-token-file": True,
+        "--account": True,
+        "--billing-project": True,
+        "--configuration": True,
+        "--flags-file": True,
+        "--flatten": True,
+        "--format": True,
+        "--impersonate-service-account": True,
+        "--no-user-output-enabled": False,
+        "--quiet": False,
+        "--trace-token": True,
+        "--user-output-enabled": False,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A host and a port, or the half of it that was given (None: the other half). Host "" means every interface."""
+
+    host: str | None
+    port: int | None
+    has_scheme: bool = False
+
+    def over(self, other: "Address") -> "Address":
+        """This address, with what it lacks taken from `other`."""
+        return Address(
+            other.host if self.host is None else self.host,
+            other.port if self.port is None else self.port,
+            self.has_scheme or other.has_scheme,
+        )
+
+
+def parse_address(text: str) -> Address:
+    """Read HOST:PORT, HOST, :PORT, PORT or one of them behind http://. Raises ValueError (clients.md T13)."""
+    bare = text.removeprefix("http://")
+    has_scheme = bare != text
+    if has_scheme:
+        bare = bare.rstrip("/")
+    if not bare:
+        raise ValueError("has no address in it")
+    if "://" in bare:
+        raise ValueError("has a scheme; the server speaks plain HTTP, give HOST:PORT")
+    if bare.isdecimal():
+        return Address(None, _parse_port(bare), has_scheme)
+    match = _ADDRESS.fullmatch(bare)
+    if match is None:
+        raise ValueError("is not HOST:PORT; an IPv6 address goes in brackets, [::1]:8085")
+    port = match["port"]
+    return Address(_parse_host(match["host"]), None if port is None else _parse_port(port), has_scheme)
+
+
+def _parse_host_first(text: str) -> Address:
+    """As `parse_address`, but an IPv6 address needs no brackets."""
+    is_bare_ipv6 = text.count(":") > 1 and not set("]/") & set(text)
+    return Address(_parse_host(text), None) if is_bare_ipv6 else parse_address(text)
+
+
+def _parse_port_alone(text: str) -> Address:
+    return Address(None, _parse_port(text))
+
+
+def _parse_host(text: str) -> str:
+    host = text.removeprefix("[").removesuffix("]")
+    if not _HOST.fullmatch(host):
+        raise ValueError("is not a host name or IP address")
+    return host
+
+
+def _parse_port(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,5}", text) or int(text) > 65_535:
+        raise ValueError("is not a port; expected a number from 0 to 65535")
+    return int(text)
+
+
+def _parse_level(text: str) -> str:
+    # gcloud's "none" silences gcloud; a server's failures are still wanted.
+    return "critical" if text.lower() == "none" else _choice(*_LEVELS)(text)
+
+
+def _choice(*choices: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text.lower() not in choices:
+            raise ValueError(f"is not one of {', '.join(choices)}")
+        return text.lower()
+
+    return parse
+
+
+def _parse_switch(text: str) -> bool:
+    if text.lower() not in _BOOLEANS:
+        raise ValueError("is neither true nor false")
+    return _BOOLEANS[text.lower()]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One row: a flag, its variable, its default as text ("": none), and how a text becomes a value.
+
+    metavar: what stands for the value in the help; "" for a switch. parse: raises ValueError that says what is wrong.
+    verbs: the commands that take it.
+    """
+
+    name: str
+    metavar: str
+    default: str
+    help: str
+    parse: Callable[[str], Any]
+    verbs: tuple[str, ...] = (START,)
+
+    @property
+    def flag(self) -> str:
+        return f"--{self.name}"
+
+    @property
+    def env(self) -> str:
+        return f"PUBSUB_EMULATOR_{self.name.replace('-', '_').upper()}"
+
+
+OPTIONS = (
+    Option(
+        "host-port",
+        "HOST:PORT",
+        "localhost:8085",
+        "where to listen: localhost is 127.0.0.1 and ::1, :PORT every interface, port 0 a free one",
+        parse_address,
+        _EVERY,
+    ),
+    # This one's variable is what the clients read; they have HOST:PORT in it.
+    Option(
+        "host", "HOST", "", "the host alone; a port may follow, as in the clients' variable", _parse_host_first, _EVERY
+    ),
+    Option("port", "PORT", "", "the port alone", _parse_port_alone, _EVERY),
+    Option("port-file", "PATH", "", "a file for the port, written before the ready line", Path, _EVERY),
+    Option("project", "ID", "", "the project that env-init names; the server takes any", str, (START, ENV_INIT)),
+    Option("data-dir", "PATH", "", "accepted as gcloud's; nothing is kept across a restart yet", str),
+    Option("log-level", "LEVEL", "info", f"what to log: {', '.join(_LEVELS)}", _parse_level),
+    Option("log-format", "FORMAT", "text", "how: text, or json for an object a line", _choice("text", "json")),
+    Option("log-http", "", "false", "log each HTTP request", _parse_switch),
+    Option("verbosity", "LEVEL", "", "gcloud's name for --log-level, which wins", _parse_level),
+    Option(
+        "shell",
+        "SHELL",
+        "bash",
+        "whose syntax to print: bash, fish, powershell",
+        _choice("bash", "fish", "powershell"),
+        (ENV_INIT,),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the command was told; `warnings` are for the user's eyes. port: 0 takes a free one. host: "" is all."""
+
+    host: str
+    port: int
+    port_file: Path | None
+    project: str
+    log_level: str
+    log_format: str
+    log_http: bool
+    shell: str
+    warnings: tuple[str, ...]
+
+
+def resolve(flags: Mapping[str, str], environ: Mapping[str, str]) -> Settings:
+    """Flag over environment over default; an empty text counts as not given.
+
+    flags: texts by option name. Raises UsageError that names the flag or variable at fault.
+    """
+    defaults = {option.name: option.parse(option.default) for option in OPTIONS if option.default}
+    by_env = {
+        option.name: _parse(option, option.env, text) for option in OPTIONS if (text := _from_environ(option, environ))
+    }
+    by_flag = {
+        option.name: _parse(option, option.flag, given) for option in OPTIONS if (given := flags.get(option.name))
+    }
+    values = {**defaults, **by_env, **by_flag}
+    address = _address(defaults, by_env, by_flag)
+    explicit = {**by_env, **by_flag}
+    return Settings(
+        host=address.host or "",
+        port=address.port or 0,
+        port_file=values.get("port-file"),
+        project=values.get("project", ""),
+        log_level=explicit.get("log-level") or explicit.get("verbosity") or values["log-level"],
+        log_format=values["log-format"],
+        log_http=values["log-http"],
+        shell=values["shell"],
+        warnings=tuple(_warnings(address, values)),
+    )
+
+
+def _from_environ(option: Option, environ: Mapping[str, str]) -> str:
+    text = environ.get(option.env, "")
+    # Kubernetes sets this variable to tcp://… in every container beside a service named pubsub-emulator.
+    return "" if option.name == "port" and text.startswith("tcp://") else text
+
+
+def _parse(option: Option, source: str, text: str) -> Any:
+    try:
+        return option.parse(text)
+    except ValueError as problem:
+        raise errors.bad_option(source, text, str(problem)) from None
+
+
+def _address(defaults: Mapping[str, Any], by_env: Mapping[str, Any], by_flag: Mapping[str, Any]) -> Address:
+    address: Address = defaults["host-port"]
+    for name, given in (
+        ("host", by_env),  # the clients' own variable: whoever sets a server's one means that
+        ("host-port", by_env),
+        ("port", by_env),
+        ("host-port", by_flag),
+        ("host", by_flag),
+        ("port", by_flag),
+    ):
+        if name in given:
+            address = given[name].over(address)
+    return address
+
+
+def _warnings(address: Address, values: Mapping[str, Any]) -> Iterator[str]:
+    if address.has_scheme:
+        yield "the address has a scheme; it is HOST:PORT for the clients, and many of them fail on http://"
+    if "data-dir" in values:
+        yield "--data-dir has no effect yet: nothing is kept across a restart"
+
+
+def client_address(host: str, port: int) -> str:
+    """HOST:PORT for a client of a server that listens on `host`, without a scheme (clients.md T13)."""
+    reachable = client_host(host)
+    return f"[{reachable}]:{port}" if ":" in reachable else f"{reachable}:{port}"
+
+
+def client_host(host: str) -> str:
+    """Where a server that listens on `host` can be reached: `host`, unless that is a wildcard."""
+    return _WILDCARDS.get(host, host)
