@@ -1,0 +1,1 @@
+"""The rooms, each tested at its own level; `tests.tools` holds the development tools."""

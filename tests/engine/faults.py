@@ -1,0 +1,201 @@
+"""Faults to put into the engine: each a small wrong turn that somebody could really take."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from emulator.clock import NS_PER_S
+from emulator.engine.alarm import Alarm
+from emulator.engine.backlog import Backlog
+from emulator.engine.broker import Broker
+from emulator.engine.entries import Entry, Lease
+from emulator.engine.leases import Deadlines
+from emulator.engine.pulls import Pull
+from emulator.engine.subscription import Subscription
+from emulator.engine.topic import Topic
+from emulator.engine.values import Message, SubscriptionSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Puts `method` in the place of `owner`'s method `name`; `method` takes the original before its own arguments."""
+
+    title: str
+    owner: Any
+    name: str
+    method: Callable[..., Any]
+
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        original, method = getattr(self.owner, self.name), self.method
+        monkeypatch.setattr(self.owner, self.name, lambda *args, **kwargs: method(original, *args, **kwargs))
+
+
+Original = Callable[..., Any]
+
+
+def does_nothing(original: Original, *args: object) -> None:
+    pass
+
+
+def ack_only_of_the_newest_lease(
+    original: Original, subscription: Subscription, deliveries: Iterable[tuple[int, int]]
+) -> None:
+    def is_newest(number: int, lease_number: int) -> bool:
+        entry = subscription._entries.get(number)
+        return entry is None or entry.lease is None or entry.lease.number == lease_number
+
+    original(subscription, [delivery for delivery in deliveries if is_newest(*delivery)])
+
+
+def ack_of_a_leased_message_only(
+    original: Original, subscription: Subscription, deliveries: Iterable[tuple[int, int]]
+) -> None:
+    def is_leased(number: int) -> bool:
+        return number in subscription._entries and subscription._entries[number].lease is not None
+
+    original(subscription, [delivery for delivery in deliveries if is_leased(delivery[0])])
+
+
+def nack_keeps_the_lease(
+    original: Original, subscription: Subscription, deliveries: Iterable[tuple[int, int]], seconds: int
+) -> None:
+    original(subscription, deliveries if seconds else [], seconds)
+
+
+def nack_with_an_old_id_hits_the_newer_lease(
+    original: Original, subscription: Subscription, deliveries: Iterable[tuple[int, int]], seconds: int
+) -> None:
+    entries = subscription._entries
+    newest = [
+        (number, lease.number)
+        for number, _ in deliveries
+        if number in entries and (lease := entries[number].lease) is not None
+    ]
+    original(subscription, newest, seconds)
+
+
+def deadline_is_added_to_the_old_one(original: Original, deadlines: Deadlines, lease: Lease, deadline: int) -> None:
+    original(deadlines, lease, max(deadline, lease.deadline) + NS_PER_S)
+
+
+def deadline_never_gets_shorter(original: Original, deadlines: Deadlines, lease: Lease, deadline: int) -> None:
+    original(deadlines, lease, max(deadline, lease.deadline))
+
+
+def lease_lasts_a_moment_too_long(original: Original, deadlines: Deadlines, lease: Lease) -> None:
+    lease.deadline += 1
+    original(deadlines, lease)
+
+
+def leased_message_waits_on(original: Original, backlog: Backlog, entry: Entry) -> None:
+    original(backlog, entry)
+    backlog.give_back(entry)
+
+
+def what_comes_back_goes_to_the_end(original: Original, backlog: Backlog, entry: Entry) -> None:
+    backlog.append(entry)
+
+
+def what_is_given_back_is_lost(original: Original, subscription: Subscription, leases: Sequence[Lease]) -> None:
+    for lease in leases:
+        if lease.entry is not None:
+            subscription._finish(lease.entry)
+
+
+def what_is_given_back_counts_as_an_attempt(
+    original: Original, subscription: Subscription, leases: Sequence[Lease]
+) -> None:
+    for lease in leases:
+        if lease.entry is not None:
+            lease.entry.failures += 1
+    original(subscription, leases)
+
+
+def topic_takes_the_backlog_with_it(original: Original, topic: Topic) -> None:
+    for subscription in topic.attached():
+        subscription._drop_all()
+    original(topic)
+
+
+def only_the_first_subscription_is_served(original: Original, topic: Topic) -> list[Subscription]:
+    subscriptions: list[Subscription] = original(topic)
+    return subscriptions[:1]
+
+
+def refused_request_uses_ids(original: Original, broker: Broker, *args: Any) -> Any:
+    broker._message_count += 1
+    numbers = original(broker, *args)
+    broker._message_count -= 1
+    return numbers
+
+
+def retention_lasts_a_moment_too_long(original: Original, subscription: Subscription, message: Message) -> int:
+    until: int = original(subscription, message)
+    return until + 1
+
+
+def retention_never_ends(original: Original, subscription: Subscription, message: Message) -> int:
+    return subscription._clock.now() + 1_000_000 * NS_PER_S
+
+
+def waiting_pull_stays_when_its_caller_left(original: Original, subscription: Subscription, pull: Pull) -> None:
+    subscription._waits.pop(pull, None)
+
+
+def new_settings_move_old_leases(
+    original: Original, subscription: Subscription, settings: SubscriptionSettings
+) -> None:
+    for entry in subscription._entries.values():
+        if entry.lease is not None:
+            subscription._deadlines.move(entry.lease, subscription._clock.now() + settings.ack_deadline)
+    original(subscription, settings)
+
+
+def credit_is_not_returned(original: Original, subscription: Subscription, entry: Entry) -> None:
+    if entry.lease is not None:
+        entry.lease.consumer = Pull(1, 1, 0)
+    original(subscription, entry)
+
+
+FAULTS = [
+    Fault("an ack is ignored", Subscription, "acknowledge", does_nothing),
+    Fault(
+        "a late ack of what was handed out again is refused", Subscription, "acknowledge", ack_only_of_the_newest_lease
+    ),
+    Fault("a late ack of what waits again is refused", Subscription, "acknowledge", ack_of_a_leased_message_only),
+    Fault("a nack is ignored", Subscription, "modify_ack_deadline", nack_keeps_the_lease),
+    Fault(
+        "an old ack id moves the newer lease",
+        Subscription,
+        "modify_ack_deadline",
+        nack_with_an_old_id_hits_the_newer_lease,
+    ),
+    Fault("a deadline is added to the old one", Deadlines, "move", deadline_is_added_to_the_old_one),
+    Fault("a deadline never gets shorter", Deadlines, "move", deadline_never_gets_shorter),
+    Fault("a lease lasts a nanosecond too long", Deadlines, "add", lease_lasts_a_moment_too_long),
+    Fault("a message is leased twice", Backlog, "take", leased_message_waits_on),
+    Fault("what comes back goes to the end", Backlog, "give_back", what_comes_back_goes_to_the_end),
+    Fault("what is given back is lost", Subscription, "give_back", what_is_given_back_is_lost),
+    Fault(
+        "what is given back counts as an attempt", Subscription, "give_back", what_is_given_back_counts_as_an_attempt
+    ),
+    Fault("a deleted topic takes the backlog with it", Topic, "delete", topic_takes_the_backlog_with_it),
+    Fault("a deleted topic keeps its subscriptions", Topic, "delete", does_nothing),
+    Fault("publishing reaches the first subscription only", Topic, "attached", only_the_first_subscription_is_served),
+    Fault("detaching keeps the messages", Subscription, "_drop_all", does_nothing),
+    Fault("a refused request uses ids up", Broker, "publish", refused_request_uses_ids),
+    Fault("retention never ends", Subscription, "_retained_until", retention_never_ends),
+    Fault("retention lasts a nanosecond too long", Subscription, "_retained_until", retention_lasts_a_moment_too_long),
+    Fault(
+        "a waiting pull is served after its caller left",
+        Subscription,
+        "_stop_waiting",
+        waiting_pull_stays_when_its_caller_left,
+    ),
+    Fault("new settings move the leases that are out", Subscription, "update", new_settings_move_old_leases),
+    Fault("use doesn't put expiration off", Subscription, "touch", does_nothing),
+    Fault("a cancelled timer stays", Alarm, "stop", does_nothing),
+    Fault("a lease's credit isn't returned", Subscription, "_release", credit_is_not_returned),
+]

@@ -1,0 +1,1 @@
+"""Development tools that the Makefile calls; each is a module to run."""

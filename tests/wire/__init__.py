@@ -1,0 +1,1 @@
+"""Tests of the wire: bytes in, bytes out."""
