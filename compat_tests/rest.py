@@ -145,6 +145,10 @@ class Project:
         (received,) = self.pull(subscription, 1, wait=True)
         return received
 
+    def data(self, subscription: str) -> list[bytes]:
+        """Pull the data of all there is now."""
+        return [one.data for one in self.pull(subscription)]
+
     def acknowledge(self, subscription: str, ack_ids: Iterable[str]) -> Answer:
         return self.rest.call("POST", f"{subscription}:acknowledge", {"ackIds": list(ack_ids)})
 

@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 import pytest
 
 from compat_tests.rest import Project
-from compat_tests.targets import Target, ours
+from compat_tests.targets import Target
+from tests.tools.server import PATIENCE_S, serve
 
 CLIENT = "curl"
 
@@ -218,16 +219,17 @@ def test_the_root_says_ok(curl: Curl) -> None:
     assert (reply.status, reply.body) == (200, b"Ok\n")
 
 
-def test_reset_and_shutdown_are_the_official_emulator_s(tmp_path: Path) -> None:
+def test_reset_and_shutdown_are_the_official_emulator_s() -> None:
     """On a server of its own, which has to end with exit code 0 although nobody sends it a signal."""
-    with ours(tmp_path) as server:
-        curl = curl_on(server)
+    with serve() as server:
+        curl = curl_on(Target("localhost", server.port))
         curl("/v1/projects/p/topics/topic", "-X", "PUT")
 
         reset = curl("/reset", "-X", "POST")
         listed = curl("/v1/projects/p/topics")
         shutdown = curl("/shutdown", "-X", "POST")
 
+        assert server.process.wait(PATIENCE_S) == 0
     assert (reset.status, listed.json, shutdown.status) == (200, {}, 200)
 
 

@@ -273,7 +273,7 @@ class TestSubscriber:
 
         subscriber.modify_ack_deadline(subscription=name, ack_ids=[ack_id], ack_deadline_seconds=0)
 
-        assert [one.data for one in project.pull(name)] == [b"x"]
+        assert project.data(name) == [b"x"]
 
     @pytest.mark.rule("S1", "S4.subscription.push_config")
     def test_modify_push_config(self, subscriber: SubscriberClient, project: Project) -> None:

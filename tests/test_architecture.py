@@ -27,11 +27,13 @@ MAY_IMPORT = {
     "wire": {"api", "engine", *GROUND},
     "control": {"api", "engine", *GROUND},
     "settings": GROUND,
+    "logs": GROUND,
     "app": {"settings", "wire", "control", "api", "engine", *GROUND},
+    "in_process": {"app", "settings", *GROUND},
     "testing": {"emulator"},
-    "cli": {"emulator", "app", "settings", *GROUND},
+    "cli": {"emulator", "app", "logs", "settings", *GROUND},
     "__main__": {"cli"},
-    "__init__": {"app", *GROUND},
+    "__init__": {"in_process", *GROUND},
 }
 
 # Files that may read a real clock, and what for.

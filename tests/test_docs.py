@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from emulator.api.catalogue import RPCS
 from tests.tools.server import serve
 
 ROOT = Path(__file__).parents[1]
@@ -137,6 +138,12 @@ def test_the_readme_names_every_route() -> None:
     routes = {r for file in (ROOT / "emulator").rglob("*.py") for r in routes_in(file.read_text(encoding="utf-8"))}
 
     assert sorted(route for route in routes if route not in text) == []
+
+
+def test_the_readme_names_every_rpc() -> None:
+    text = README.read_text(encoding="utf-8")
+
+    assert [rpc.method for rpc in RPCS if f"{rpc.service.rpartition('.')[2]}.{rpc.method} |" not in text] == []
 
 
 def test_the_readme_has_blocks_of_both_languages_to_run() -> None:

@@ -1,8 +1,8 @@
 """The engine and the model side by side under any sequence of calls.
 
-The invariants of one message's life: (1) one place and (3) credit are in `soundness`; (2) a lease exists before its
-delivery is handed out is checked in `Reply`, at the moment of handing out. (4), the run of leases per ordering key, joins
-them with ordering: as one more check in `soundness`, and with keys drawn in `publish`.
+Of the invariants of one message's life, (1) one place and (3) credit are in `soundness`; (2) a lease exists before its
+delivery is handed out is checked in `Reply`, at that moment. (4), the run of leases per ordering key, joins them with
+ordering: one more check in `soundness`, and keys drawn in `publish`.
 """
 
 from collections.abc import Callable
@@ -36,8 +36,8 @@ seconds = st.sampled_from([1, 5, 10, 30, 600])
 settings_drawn = st.fixed_dictionaries(
     {
         "ack_deadline": st.sampled_from([10 * S, 15 * S]),
-        "retention": st.sampled_from([600 * S, 45 * S, 12 * S]),
-        "ttl": st.sampled_from([None, None, None, 60 * S, 25 * S]),
+        "retention": st.sampled_from([600 * S, 600 * S, 45 * S, 12 * S]),
+        "ttl": st.sampled_from([None, None, None, None, 60 * S, 25 * S]),
         "delivery": st.sampled_from(["pull", "pull", "pull", "push_config"]),
     }
 )
@@ -124,7 +124,7 @@ class EngineMachine(RuleBasedStateMachine):
         self.written: list[Reply] = []
         self.pulls: list[CountingPull] = []
         self.ack_ids: dict[Token | None, str] = {None: "malformed"}
-        self.tokens: dict[str, list[Token]] = {name: [] for name in SUBSCRIPTIONS}
+        self.delivered: list[tuple[str, Token]] = []
         self.patch = mock.patch.object(subscription_module, "Pull", CountingPull)
         self.patch.start()
 
@@ -155,10 +155,11 @@ class EngineMachine(RuleBasedStateMachine):
             assert self.broker.dump() == before, "a refused call changed something"
         return told, expected
 
-    def pick_tokens(self, name: str, chosen: list[int]) -> list[Token | None]:
-        """Tokens of deliveries from this subscription's name, 0 being the newest; old ones are as welcome as live ones."""
-        tokens = self.tokens[name]
-        return [tokens[-1 - pick % len(tokens)] for pick in chosen] if tokens else []
+    def pick(self, chosen: list[int]) -> tuple[str, list[Token | None]]:
+        """A subscription's name and some of its deliveries, 0 being the newest; old ones are as welcome as live."""
+        name, _ = self.delivered[-1 - chosen[0] % len(self.delivered)]
+        tokens = [token for its_name, token in self.delivered if its_name == name]
+        return name, [tokens[-1 - one % len(tokens)] for one in chosen]
 
     # Topics and subscriptions
 
@@ -176,23 +177,25 @@ class EngineMachine(RuleBasedStateMachine):
             self.create_topic(name)
 
     @rule(
-        action=st.sampled_from(["create", "create", "update", "update", "detach", "delete", "recreate"]),
+        action=st.sampled_from(["create", "create", "detach", "delete", "recreate"]),
         name=subscriptions,
         topic=topics,
         settings=settings_drawn,
     )
     def change_subscriptions(self, action: str, name: str, topic: str, settings: Row) -> None:
-        if action == "update":
-            self.both(
-                lambda: self.broker.subscriptions.get(name).update(engine_settings(settings)),
-                lambda: self.model.update_subscription(name, settings),
-            )
         if action == "detach":
             self.both(lambda: self.broker.detach_subscription(name), lambda: self.model.detach_subscription(name))
         if action in ("delete", "recreate"):
             self.both(lambda: self.broker.delete_subscription(name), lambda: self.model.delete_subscription(name))
         if action in ("create", "recreate"):
             self.create_subscription(name, topic, settings)
+
+    @rule(name=subscriptions, settings=settings_drawn)
+    def update_subscription(self, name: str, settings: Row) -> None:
+        self.both(
+            lambda: self.broker.subscriptions.get(name).update(engine_settings(settings)),
+            lambda: self.model.update_subscription(name, settings),
+        )
 
     def create_topic(self, name: str) -> None:
         self.both(lambda: self.broker.create_topic(name, TopicSettings()), lambda: self.model.create_topic(name))
@@ -222,11 +225,14 @@ class EngineMachine(RuleBasedStateMachine):
         assert numbers == expected
         self.bodies.update(zip(numbers or [], bodies, strict=False))
 
-    @rule(name=subscriptions, count=st.integers(1, 4), most=st.integers(1, 4))
-    def publish_and_pull(self, name: str, count: int, most: int) -> None:
+    @rule(name=subscriptions, count=st.integers(1, 3), most=st.integers(1, 4), written=st.booleans())
+    def publish_and_pull(self, name: str, count: int, most: int, written: bool) -> None:
         self.publish(TOPICS[0], count)
         self.agree()
         self.pull(name, most)
+        self.agree()
+        if self.written and not written:
+            self.give_back(0)
 
     @rule(name=topics, drafts=st.sampled_from([(), (GOOD, EMPTY), (GOOD, KEYED)]))
     def publish_what_is_refused(self, name: str, drafts: tuple[Draft, ...]) -> None:
@@ -239,9 +245,12 @@ class EngineMachine(RuleBasedStateMachine):
     def pull(self, name: str, most: int) -> None:
         self._pull(name, most, wait=False)
 
-    @rule(name=subscriptions, most=st.integers(1, 3))
-    def pull_and_wait(self, name: str, most: int) -> None:
+    @rule(name=subscriptions, most=st.integers(1, 3), stay=st.booleans())
+    def pull_and_wait(self, name: str, most: int, stay: bool) -> None:
         self._pull(name, most, wait=True)
+        self.agree()
+        if self.open and not stay:
+            self.caller_goes_away(-1)
 
     def _pull(self, name: str, most: int, *, wait: bool) -> None:
         subscription = self.broker.subscriptions.find(name)
@@ -278,22 +287,44 @@ class EngineMachine(RuleBasedStateMachine):
             lambda: self.ledger.moved(tokens, self.clock.now()),
         )
 
-    @rule(name=subscriptions, chosen=picks)
-    def acknowledge(self, name: str, chosen: list[int]) -> None:
-        self._acknowledge(name, self.pick_tokens(name, chosen))
+    @precondition(lambda self: self.delivered)
+    @rule(chosen=picks)
+    def acknowledge(self, chosen: list[int]) -> None:
+        self._acknowledge(*self.pick(chosen))
 
-    @rule(name=subscriptions, chosen=picks)
-    def nack(self, name: str, chosen: list[int]) -> None:
-        self._modify(name, self.pick_tokens(name, chosen), 0)
+    @precondition(lambda self: self.delivered)
+    @rule(chosen=picks, most=st.integers(0, 3))
+    def nack_and_pull_again(self, chosen: list[int], most: int) -> None:
+        name, tokens = self.pick(chosen)
+        self._modify(name, tokens, 0)
+        self.agree()
+        if most:
+            self.pull(name, most)
 
-    @rule(name=subscriptions, chosen=picks, seconds=seconds)
-    def extend(self, name: str, chosen: list[int], seconds: int) -> None:
-        self._modify(name, self.pick_tokens(name, chosen), seconds)
+    @precondition(lambda self: self.delivered)
+    @rule(chosen=picks, seconds=seconds)
+    def extend(self, chosen: list[int], seconds: int) -> None:
+        self._modify(*self.pick(chosen), seconds)
 
-    @rule(name=subscriptions, chosen=picks, other=subscriptions, seconds=st.sampled_from([None, 0, 10, -1, 601]))
-    def name_a_foreign_or_malformed_id(self, name: str, chosen: list[int], other: str, seconds: int | None) -> None:
-        strange = self.pick_tokens(other, chosen[:1]) if other != name else [None]
-        tokens = [*self.pick_tokens(name, chosen), *strange]
+    @precondition(lambda self: self.outdated())
+    @rule(pick=st.integers(0, 3), seconds=st.sampled_from([None, None, 0, 30]))
+    def name_an_outdated_delivery(self, pick: int, seconds: int | None) -> None:
+        outdated = self.outdated()
+        name, token = outdated[-1 - pick % len(outdated)]
+        self._acknowledge_or_modify(name, [token], seconds)
+
+    def outdated(self) -> list[tuple[str, Token]]:
+        """Deliveries whose message has been handed out again since."""
+        newest = {token[:2]: token for _, token in self.delivered}
+        return [(name, token) for name, token in self.delivered if newest[token[:2]] != token]
+
+    @precondition(lambda self: self.delivered)
+    @rule(name=subscriptions, chosen=picks, malformed=st.booleans(), seconds=st.sampled_from([None, 0, 10, -1, 601]))
+    def name_what_may_be_refused(self, name: str, chosen: list[int], malformed: bool, seconds: int | None) -> None:
+        _, tokens = self.pick(chosen)
+        self._acknowledge_or_modify(name, [*tokens, None] if malformed else tokens, seconds)
+
+    def _acknowledge_or_modify(self, name: str, tokens: list[Token | None], seconds: int | None) -> None:
         if seconds is None:
             self._acknowledge(name, tokens)
         else:
@@ -320,6 +351,12 @@ class EngineMachine(RuleBasedStateMachine):
         return [token for token in tokens if token is not None and token[0] == number]
 
     # Time
+
+    @rule(name=subscriptions, most=st.integers(1, 4))
+    def let_leases_end_and_pull(self, name: str, most: int) -> None:
+        self.advance(15)
+        self.agree()
+        self.pull(name, most)
 
     @rule(seconds=st.sampled_from([0, 1, 3, 5, 7, 10, 11, 20, 50, 700]))
     def advance(self, seconds: int) -> None:
@@ -353,7 +390,7 @@ class EngineMachine(RuleBasedStateMachine):
             tokens: list[Token] = reply.expected["got"]
             assert reply.tokens == tokens
             assert reply.bodies == [self.bodies[number] for _, number, _ in tokens]
-            self.tokens[reply.subscription.name] += tokens
+            self.delivered += [(reply.subscription.name, token) for token in tokens]
             for token, ack_id in zip(tokens, reply.ack_ids, strict=True):
                 assert ack_id not in self.ack_ids.values()
                 self.ack_ids[token] = ack_id

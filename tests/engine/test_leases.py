@@ -10,9 +10,9 @@ from tests.engine.helpers import OTHER, SUBSCRIPTION, World, refused, settings
 Call = Callable[[World, list[str]], None]
 
 ACK_CALLS: list[Call] = [
-    pytest.param(lambda world, ids: world.ack(*ids), id="acknowledge"),  # type: ignore[list-item]  # a call with a name
-    pytest.param(lambda world, ids: world.nack(*ids), id="nack"),  # type: ignore[list-item]  # likewise
-    pytest.param(lambda world, ids: world.extend(30, *ids), id="extend"),  # type: ignore[list-item]  # likewise
+    pytest.param(lambda world, ids: world.ack(*ids), id="acknowledge"),  # type: ignore[list-item]  # a call, with a name
+    pytest.param(lambda world, ids: world.nack(*ids), id="nack"),  # type: ignore[list-item]  # a call, with a name
+    pytest.param(lambda world, ids: world.extend(30, *ids), id="extend"),  # type: ignore[list-item]  # a call, with a name
 ]
 
 

@@ -270,7 +270,6 @@ def test_closing_drops_the_undecided_and_keeps_the_others(ports: Ports) -> None:
     port.loop.until(lambda: refuses(port.number))
 
 
-@pytest.mark.rule("T1")
 def test_it_says_how_it_stands(ports: Ports) -> None:
     port = ports.open()
     with connected(port.number) as client:
@@ -278,7 +277,7 @@ def test_it_says_how_it_stands(ports: Ports) -> None:
         port.wait_for_undecided(1)
 
         assert repr(port.listener) == "<Listener sockets=1 undecided=1>"
-        assert [repr(sniffer) for sniffer in port.listener._sniffing] == ["<Sniffer bytes=1>"]
+        port.loop.until(lambda: [repr(sniffer) for sniffer in port.listener._sniffing] == ["<Sniffer bytes=1>"])
 
 
 def receive(client: Client, expected: bytes) -> bool:

@@ -1,11 +1,13 @@
 """REST on aiohttp: what reaches the REST function, and what its answers become on the wire."""
 
 import asyncio
+import gc
 import gzip
 import json
 import logging
 import socket
 import struct
+import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 
@@ -27,6 +29,12 @@ from tests.wire.serving import LOOPS, Client, LoopFactory, LoopOfItsOwn, Reply
 HEADERS = {"content-type": "application/json; charset=UTF-8"}
 
 
+class NotedParked(Parked[RestResponse]):
+    """A parked answer of which a test can tell whether anybody still holds it."""
+
+    __slots__ = ("__weakref__",)
+
+
 class FakeRest:
     """A REST function that notes what it is asked; on `/wait` it parks, on `/big` its answer holds leases."""
 
@@ -39,7 +47,7 @@ class FakeRest:
         self.requests.append(request)
         match request.raw_path:
             case "/wait":
-                parked: Parked[RestResponse] = Parked(self._note("cancelled"), self._hurry)
+                parked = NotedParked(self._note("cancelled"), self._hurry)
                 self.parked.append(parked)
                 return parked
             case "/leases":
@@ -288,6 +296,13 @@ class TestExpectation:
 
             assert client.reply().body == b"abc"
 
+    def test_a_failure_is_told_after_being_told_to_go_on(self, port: Port) -> None:
+        with port.client() as client:
+            client.send(b"POST /broken HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\nabc")
+            client.read(25)
+
+            assert error_of(client.reply()) == (500, "INTERNAL")
+
     @pytest.mark.rule("T2")
     def test_a_client_that_asks_too_much_is_told_before_it_sends(self, port: Port) -> None:
         length = REQUEST_BODY_MAX_BYTES + 1
@@ -366,6 +381,12 @@ class TestRefusals:
 
         assert reply.status == 200
         assert port.rest.requests[0].headers["x"] == value
+
+    def test_a_target_of_60_kb_is_read(self, port: Port) -> None:
+        target = "/v1/" + "a" * 60_000
+
+        assert port.ask("GET", target).status == 200
+        assert port.rest.requests[0].raw_path == target
 
     @pytest.mark.rule("T6")
     def test_a_body_that_announces_too_much(self, port: Port) -> None:
@@ -550,6 +571,22 @@ class TestParked:
 
             assert client.reply().body == b"later"
         assert port.rest.events == []
+
+    @pytest.mark.parametrize("end", ["answer", "goodbye"])
+    def test_nothing_of_it_is_left_afterwards(self, port: Port, end: str) -> None:
+        with port.client() as client:
+            client.request("POST", "/wait")
+            parked = port.wait_for_parked()
+            if end == "answer":
+                port.loop.call(lambda: parked.complete(RestResponse(200, HEADERS, b"later")))
+                client.reply()
+        port.wait_for_no_connection()
+        held = weakref.ref(parked)
+
+        del parked
+        port.rest.parked.clear()
+
+        port.loop.until(lambda: gc.collect() >= 0 and held() is None)
 
     @pytest.mark.rule("S7.2.3")
     def test_it_is_hurried_when_real_time_is_up(self, ports: Ports) -> None:
@@ -773,6 +810,18 @@ class TestExtraRoutes:
 
             port.loop.until(lambda: events == ["watching", "ended"])
         port.wait_for_no_connection()
+
+    def test_a_client_that_had_stopped_sending_before_gets_its_answer(self, ports: Ports) -> None:
+        async def hello(_request: web.Request) -> web.Response:
+            return web.Response(text="hello")
+
+        port = ports.open(routes=[web.get("/_emulator/x", hello)])
+        with port.client() as client:
+            client.request("GET", "/_emulator/x")
+            client.stop_sending()
+
+            assert client.reply().body == b"hello"
+            assert client.is_closed()
 
     def test_an_answer_under_way_is_not_followed_by_an_error(
         self, ports: Ports, caplog: pytest.LogCaptureFixture
