@@ -114,10 +114,7 @@ def _replace(target: Any, given: Any, steps: Sequence[str]) -> None:
             labels[rest[0]] = source[rest[0]]
         else:
             labels.pop(rest[0], None)
-    elif given.HasField(name):
-        getattr(target, name).SetInParent()
-        _replace(getattr(target, name), getattr(given, name), rest)
-    elif target.HasField(name):
+    elif given.HasField(name) or target.HasField(name):
         _replace(getattr(target, name), getattr(given, name), rest)
 
 
@@ -129,6 +126,5 @@ def _copy(target: Any, given: Any, field: FieldDescriptor) -> None:
     elif field.message_type is not None:
         if given.HasField(name):
             getattr(target, name).CopyFrom(value)
-            getattr(target, name).SetInParent()
     elif not field.has_presence or given.HasField(name):
         setattr(target, name, value)

@@ -15,7 +15,8 @@ from emulator.engine.leases import Deadlines
 from emulator.engine.pulls import Pull
 from emulator.engine.subscription import Subscription
 from emulator.engine.topic import Topic
-from emulator.engine.values import Message, SubscriptionSettings
+from emulator.engine.values import Draft, Message, SubscriptionSettings
+from emulator.errors import PubsubError
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ def nack_keeps_the_lease(
     original(subscription, deliveries if seconds else [], seconds)
 
 
-def nack_with_an_old_id_hits_the_newer_lease(
+def old_id_moves_the_newer_lease(
     original: Original, subscription: Subscription, deliveries: Iterable[tuple[int, int]], seconds: int
 ) -> None:
     entries = subscription._entries
@@ -77,7 +78,7 @@ def nack_with_an_old_id_hits_the_newer_lease(
 
 
 def deadline_is_added_to_the_old_one(original: Original, deadlines: Deadlines, lease: Lease, deadline: int) -> None:
-    original(deadlines, lease, max(deadline, lease.deadline) + NS_PER_S)
+    original(deadlines, lease, lease.deadline + NS_PER_S)
 
 
 def deadline_never_gets_shorter(original: Original, deadlines: Deadlines, lease: Lease, deadline: int) -> None:
@@ -131,6 +132,16 @@ def refused_request_uses_ids(original: Original, broker: Broker, *args: Any) -> 
     return numbers
 
 
+def refused_request_stores_its_first_message(
+    original: Original, broker: Broker, name: str, drafts: Sequence[Draft]
+) -> Any:
+    try:
+        return original(broker, name, drafts)
+    except PubsubError:
+        original(broker, name, drafts[:1])
+        raise
+
+
 def retention_lasts_a_moment_too_long(original: Original, subscription: Subscription, message: Message) -> int:
     until: int = original(subscription, message)
     return until + 1
@@ -170,7 +181,7 @@ FAULTS = [
         "an old ack id moves the newer lease",
         Subscription,
         "modify_ack_deadline",
-        nack_with_an_old_id_hits_the_newer_lease,
+        old_id_moves_the_newer_lease,
     ),
     Fault("a deadline is added to the old one", Deadlines, "move", deadline_is_added_to_the_old_one),
     Fault("a deadline never gets shorter", Deadlines, "move", deadline_never_gets_shorter),
@@ -186,6 +197,7 @@ FAULTS = [
     Fault("publishing reaches the first subscription only", Topic, "attached", only_the_first_subscription_is_served),
     Fault("detaching keeps the messages", Subscription, "_drop_all", does_nothing),
     Fault("a refused request uses ids up", Broker, "publish", refused_request_uses_ids),
+    Fault("a refused request stores its good messages", Broker, "publish", refused_request_stores_its_first_message),
     Fault("retention never ends", Subscription, "_retained_until", retention_never_ends),
     Fault("retention lasts a nanosecond too long", Subscription, "_retained_until", retention_lasts_a_moment_too_long),
     Fault(

@@ -1,8 +1,8 @@
 """The engine and the model side by side under any sequence of calls.
 
-Of the invariants of one message's life, (1) one place and (3) credit are in `soundness`; (2) a lease exists before its
-delivery is handed out is checked in `Reply`, at that moment. (4), the run of leases per ordering key, joins them with
-ordering: one more check in `soundness`, and keys drawn in `publish`.
+Of the invariants of one message's life, (1) one place and (3) credit are in `soundness`, and (2) a lease exists before
+its delivery is handed out in `ledger`. (4), the run of leases per ordering key, joins them with ordering: one more
+check in `soundness`, and keys drawn in `publish`.
 """
 
 from collections.abc import Callable
@@ -15,11 +15,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from emulator.clock import FakeClock
 from emulator.engine import subscription as subscription_module
 from emulator.engine.broker import Broker
-from emulator.engine.entries import Lease, Place
-from emulator.engine.subscription import Subscription
 from emulator.engine.values import DeliveryKind, Draft, SubscriptionSettings, TopicSettings
 from emulator.errors import PubsubError
 from tests.engine import soundness
+from tests.engine.ledger import Ledger, Reply
 from tests.engine.model import Model, Refused, Row, S, Token
 from tests.engine.soundness import CountingPull
 
@@ -48,64 +47,6 @@ def engine_settings(settings: Row) -> SubscriptionSettings:
     return SubscriptionSettings(
         settings["ack_deadline"], settings["retention"], settings["ttl"], DeliveryKind(settings["delivery"])
     )
-
-
-class Reply:
-    """A Pull of the engine, the model's Pull beside it, and what came out."""
-
-    def __init__(self, subscription: Subscription, pull: CountingPull, expected: Row, ledger: "Ledger") -> None:
-        self.subscription = subscription
-        self.pull = pull
-        self.expected = expected
-        self.ledger = ledger
-        self.leases: list[Lease] = []
-        self.ack_ids: list[str] = []
-        self.tokens: list[Token] = []
-        self.bodies: list[bytes] = []
-        self.times = 0
-        if pull.done:
-            self.hand_over()
-        else:
-            pull.on_done = self.hand_over
-
-    def hand_over(self) -> None:
-        self.times += 1
-        for lease in self.pull.hand_over():
-            assert lease.entry is not None, "handed out without a lease"
-            assert lease.entry.lease is lease, "handed out with a lease that its message doesn't know"
-            assert lease.entry.place is Place.LEASED
-            token = (self.subscription.number, lease.entry.message.number, lease.number)
-            self.leases.append(lease)
-            self.ack_ids.append(self.subscription.ack_id(lease))
-            self.tokens.append(token)
-            self.bodies.append(lease.entry.message.data)
-            self.ledger.delivered(token, lease.deadline)
-
-
-class Ledger:
-    """Every delivery that was made: nothing acknowledged comes back, and nothing before its lease has ended."""
-
-    def __init__(self, clock: FakeClock) -> None:
-        self.clock = clock
-        self.acked: set[tuple[int, int]] = set()
-        self.held: dict[tuple[int, int], tuple[int, int]] = {}
-
-    def delivered(self, token: Token, until: int) -> None:
-        subscription, message, lease = token
-        assert (subscription, message) not in self.acked, "acknowledged, and came back"
-        _, former = self.held.get((subscription, message), (0, 0))
-        assert former <= self.clock.now(), "came back before its lease had ended"
-        self.held[subscription, message] = (lease, until)
-
-    def acknowledged(self, tokens: list[Token]) -> None:
-        self.acked |= {(subscription, message) for subscription, message, _ in tokens}
-
-    def moved(self, tokens: list[Token], until: int) -> None:
-        """The deadlines were changed; `until` is now when the deliveries were nacked or given back."""
-        for subscription, message, lease in tokens:
-            newest, former = self.held[subscription, message]
-            if lease == newest and former > self.clock.now():
-                self.held[subscription, message] = (lease, until)
 
 
 class EngineMachine(RuleBasedStateMachine):
@@ -319,10 +260,17 @@ class EngineMachine(RuleBasedStateMachine):
         return [(name, token) for name, token in self.delivered if newest[token[:2]] != token]
 
     @precondition(lambda self: self.delivered)
-    @rule(name=subscriptions, chosen=picks, malformed=st.booleans(), seconds=st.sampled_from([None, 0, 10, -1, 601]))
-    def name_what_may_be_refused(self, name: str, chosen: list[int], malformed: bool, seconds: int | None) -> None:
+    @rule(
+        name=subscriptions,
+        kind=st.sampled_from(["any subscription's", "malformed", "none"]),
+        chosen=picks,
+        seconds=st.sampled_from([None, 0, 10, -1, 601]),
+    )
+    def name_what_may_be_refused(self, name: str, kind: str, chosen: list[int], seconds: int | None) -> None:
         _, tokens = self.pick(chosen)
-        self._acknowledge_or_modify(name, [*tokens, None] if malformed else tokens, seconds)
+        if kind == "malformed":
+            tokens.append(None)
+        self._acknowledge_or_modify(name, [] if kind == "none" else tokens, seconds)
 
     def _acknowledge_or_modify(self, name: str, tokens: list[Token | None], seconds: int | None) -> None:
         if seconds is None:

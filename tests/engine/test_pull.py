@@ -197,6 +197,23 @@ class TestWaiting:
 
         assert seen == [{"waiting": 0, "leases": 2, "waiting_pulls": 0}, []]
 
+    def test_an_answer_may_lead_to_another_caller_going_away(self, world: World) -> None:
+        first, second = world.pull(1, wait=True), world.pull(1, wait=True)
+        first.pull.on_done = lambda: world.subscription().cancel(second.pull)
+
+        world.publish(b"a", b"b")
+
+        assert second.times == 0
+        assert world.pull().bodies == [b"b"]
+
+    def test_an_answer_may_lead_to_its_own_messages_coming_back(self, world: World) -> None:
+        first, second = world.pull(wait=True), world.pull(wait=True)
+        first.pull.on_done = lambda: world.subscription().give_back(first.pull.hand_over())
+
+        world.publish(b"a", b"b")
+
+        assert second.bodies == [b"a", b"b"]
+
 
 @pytest.mark.rule("S7.2.4")
 class TestTheCallerGoesAway:
@@ -226,6 +243,14 @@ class TestTheCallerGoesAway:
 
         assert (before, world.leases()) == (2, 0)
         assert world.pull().bodies == [b"a", b"b"]
+
+    def test_after_it_took_its_answer_the_messages_stay_leased(self, world: World) -> None:
+        answer = world.pull(wait=True)
+        world.publish(b"a")
+
+        world.subscription().cancel(answer.pull)
+
+        assert (answer.bodies, world.leases()) == ([b"a"], 1)
 
     def test_before_the_reply_was_written_the_messages_are_available_at_once(self, world: World) -> None:
         world.publish(b"a", b"b", b"c")

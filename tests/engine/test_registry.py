@@ -1,5 +1,7 @@
 """Registries: names found, listed per project in order, and paged while they come and go."""
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -109,12 +111,12 @@ def test_a_name_is_there_from_its_adding_to_its_removing(names: list[str]) -> No
     assert all(registry._by_project.values())
 
 
-@pytest.mark.parametrize("call", [Registry.get, Registry.remove])
-def test_what_is_not_there_is_not_found(call: "object") -> None:
+@pytest.mark.parametrize("call", [Registry[str].get, Registry[str].remove])
+def test_what_is_not_there_is_not_found(call: Callable[[Registry[str], str], str]) -> None:
     registry = registry_of(name("a"))
 
     with pytest.raises(PubsubError, match="projects/p/topics/b") as caught:
-        call(registry, name("b"))  # type: ignore[operator]  # one of two methods with the same parameters
+        call(registry, name("b"))
 
     assert caught.value.code is Code.NOT_FOUND
 

@@ -11,8 +11,8 @@ from tests.engine.machine import EngineMachine
 pytestmark = pytest.mark.no_cover
 
 # The same examples every time; a failing one is printed as the calls that lead to it.
-SHORT = settings(max_examples=250, stateful_step_count=50, derandomize=True, database=None, deadline=None)
-LONG = settings(max_examples=5_000, stateful_step_count=100, derandomize=False, print_blob=True, deadline=None)
+SHORT = settings(max_examples=400, stateful_step_count=50, derandomize=True, database=None, deadline=None)
+LONG = settings(max_examples=2_000, stateful_step_count=100, derandomize=False, print_blob=True, deadline=None)
 
 
 @pytest.mark.rule(

@@ -576,14 +576,12 @@ class TestParked:
     def test_nothing_of_it_is_left_afterwards(self, port: Port, end: str) -> None:
         with port.client() as client:
             client.request("POST", "/wait")
-            parked = port.wait_for_parked()
+            held = weakref.ref(port.wait_for_parked())
             if end == "answer":
-                port.loop.call(lambda: parked.complete(RestResponse(200, HEADERS, b"later")))
+                port.loop.call(lambda: port.rest.parked[0].complete(RestResponse(200, HEADERS, b"later")))
                 client.reply()
         port.wait_for_no_connection()
-        held = weakref.ref(parked)
 
-        del parked
         port.rest.parked.clear()
 
         port.loop.until(lambda: gc.collect() >= 0 and held() is None)

@@ -110,7 +110,7 @@ TOPICS = (
 )
 
 SUBSCRIPTIONS = (
-    subscription("name", "(argument=topic)", topic=""),
+    subscription("name", "Missing", "(argument=topic)", topic=""),
     *map(deadline, (-1, 1, 9, 601, 2**31 - 1, -(2**31))),
     *map(kept, ("0s", "-1s", "599.999999999s", f"{MAX_S}.000000001s", f"{MAX_S + 1}s")),
     *map(attempts, (-1, 1, 4, 101, 2**31 - 1)),

@@ -18,6 +18,7 @@ from tests.api.world import (
 )
 
 GOOD: dict[str, Any] = {"data": "eA=="}
+TEN_MILLION_BYTES = b64encode(bytes(10_000_000)).decode()
 
 
 def publish(
@@ -90,7 +91,15 @@ PUBLISHES = (
         ("S5.3", "B151"),
         "messages",
         "10000000",
-        messages=[{"data": b64encode(bytes(10_000_000)).decode()}],
+        messages=[{"data": TEN_MILLION_BYTES}],
+    ),
+    publish(
+        "existence comes before the size",
+        ("S5.1", "S1.5a"),
+        "(resource=projects/acme/topics/absent)",
+        messages=[{"data": TEN_MILLION_BYTES}],
+        topic="projects/acme/topics/absent",
+        code=Code.NOT_FOUND,
     ),
     publish(
         "existence comes before the count",

@@ -199,6 +199,22 @@ GRPC_MASKS = (
 
 ORDER = (
     Case(
+        "CreateTopic: existence comes before the fields",
+        ("S1.5a",),
+        "CreateTopic",
+        {"name": ORDERS, "labels": {"BAD": ""}},
+        Code.ALREADY_EXISTS,
+        (f"(resource={ORDERS})",),
+    ),
+    Case(
+        "CreateSubscription: existence comes before the fields",
+        ("S1.5a",),
+        "CreateSubscription",
+        {"name": PULLED, "topic": ORDERS, "ackDeadlineSeconds": 1},
+        Code.ALREADY_EXISTS,
+        (f"(resource={PULLED})",),
+    ),
+    Case(
         "UpdateTopic: the name's form comes before the mask",
         ("S1.5a",),
         "UpdateTopic",
