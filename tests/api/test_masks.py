@@ -258,10 +258,11 @@ def test_clearing_a_part_of_nothing_makes_nothing(world: World, mask: str) -> No
 
 
 @pytest.mark.rule("S1.8.2", "S4.subscription.retry_policy")
-def test_a_part_of_nothing_is_completed_with_defaults(world: World) -> None:
-    changed = world.update_subscription(PULLED, "retryPolicy.minimumBackoff", retryPolicy={"minimumBackoff": "20s"})
+@pytest.mark.parametrize(("given", "minimum"), [({"minimumBackoff": "20s"}, "20s"), ({}, "10s")])
+def test_a_part_of_nothing_is_completed_with_defaults(world: World, given: dict[str, str], minimum: str) -> None:
+    changed = world.update_subscription(PULLED, "retryPolicy.minimumBackoff", retryPolicy=given)
 
-    assert shown(changed)["retryPolicy"] == {"minimumBackoff": "20s", "maximumBackoff": "600s"}
+    assert shown(changed)["retryPolicy"] == {"minimumBackoff": minimum, "maximumBackoff": "600s"}
 
 
 @pytest.mark.rule("S1.8.2")

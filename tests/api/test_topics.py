@@ -142,6 +142,17 @@ def test_transforms_are_kept_in_order_changed_and_cleared(world: World) -> None:
     assert "messageTransforms" not in shown(world.update_topic(NEW, "messageTransforms"))
 
 
+@pytest.mark.rule("S4.topic.labels")
+def test_the_order_of_labels_makes_no_difference(world: World) -> None:
+    labels = {f"k{number}": "" for number in range(64)}
+    world.update_topic(ORDERS, "labels", labels=labels)
+    before = world.state()
+
+    world.update_topic(ORDERS, "labels", labels=dict(reversed(labels.items())))
+
+    assert world.state() == before
+
+
 @pytest.mark.rule("S1.5")
 def test_a_reply_is_not_the_stored_resource(world: World) -> None:
     world.call("GetTopic", topic=ORDERS).labels["a"] = "1"

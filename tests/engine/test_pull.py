@@ -244,6 +244,7 @@ class TestTheCallerGoesAway:
         assert (before, world.leases()) == (2, 0)
         assert world.pull().bodies == [b"a", b"b"]
 
+    @pytest.mark.rule("V14")
     def test_after_it_took_its_answer_the_messages_stay_leased(self, world: World) -> None:
         answer = world.pull(wait=True)
         world.publish(b"a")

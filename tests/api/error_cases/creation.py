@@ -178,7 +178,7 @@ GRPC = (
         "CreateTopic",
         "S4.topic.message_retention_duration",
         "message_retention_duration",
-        "nanos: -1",
+        "seconds: 601 nanos: -1",
         message_retention_duration={"seconds": 601, "nanos": -1},
     ),
     grpc(
