@@ -355,9 +355,9 @@ def _json_value(value: object) -> str:
         return "an object"
     if isinstance(value, list):
         return "a list"
-    return (
-        {None: "null", True: "true", False: "false"}.get(value, value) if isinstance(value, bool | None) else str(value)
-    )
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return str(value)
 
 
 # HTTP

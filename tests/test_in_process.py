@@ -209,6 +209,7 @@ class TestAsyncWith:
 
 
 class TestClock:
+    @pytest.mark.rule("B023")
     def test_time_stands_still_until_the_test_advances_it(self) -> None:
         clock = FakeClock()
         with Emulator(clock=clock) as server:

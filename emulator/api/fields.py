@@ -1,8 +1,10 @@
 """Checks that several resources share: durations, labels, keys."""
 
+import logging
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from google.protobuf import json_format, text_format
 from google.protobuf.descriptor import FieldDescriptor
@@ -12,6 +14,8 @@ from emulator import errors
 from emulator.api import pb
 from emulator.clock import NS_PER_S
 from emulator.limits import Limits
+
+logger = logging.getLogger(__name__)
 
 _KMS_KEY = re.compile(r"projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+")
 
@@ -37,6 +41,16 @@ def check_duration(duration: pb.Duration, argument: str, low_s: int, high_s: int
     elif not low_s * NS_PER_S <= span <= high_s * NS_PER_S:
         raise errors.out_of_range(argument, show_duration(duration), low_s, high_s, "seconds")
     return span
+
+
+def warn_of_missing_effects(resource: Any, paths: Iterable[str]) -> None:
+    """Say in the log which of these fields are set: they are kept and returned, and nothing acts on them yet."""
+    for path in paths:
+        parent, _, leaf = path.rpartition(".")
+        holder = getattr(resource, parent) if parent else resource
+        field = holder.DESCRIPTOR.fields_by_name[leaf]
+        if holder.HasField(leaf) if field.has_presence else getattr(holder, leaf):
+            logger.warning("resource=%s field=%s is kept but has no effect yet", resource.name, path)
 
 
 def is_repeated(field: FieldDescriptor) -> bool:

@@ -3,6 +3,7 @@
 from emulator import errors, names
 from emulator.api import pb, topics
 from emulator.api.dispatch import CallInfo
+from emulator.api.fields import warn_of_missing_effects
 from emulator.api.paging import page
 from emulator.engine.broker import Broker
 from emulator.engine.values import Draft
@@ -20,7 +21,9 @@ class Publisher:
         names.check(request.name, names.TOPICS, "name")
         self._broker.topics.require_free(request.name)
         settings = topics.read(request, self._broker.limits)
-        return topics.show(self._broker.create_topic(request.name, settings))
+        topic = self._broker.create_topic(request.name, settings)
+        warn_of_missing_effects(request, topics.NOT_YET)
+        return topics.show(topic)
 
     def update_topic(self, request: pb.UpdateTopicRequest, info: CallInfo) -> pb.Topic:
         if not request.HasField("topic"):
@@ -29,6 +32,7 @@ class Publisher:
         topic = self._broker.topics.get(request.topic.name)
         merged = topics.MASKABLE.merge(topics.stored(topic), request.topic, request.update_mask.paths)
         topic.settings = topics.read(merged, self._broker.limits)
+        warn_of_missing_effects(merged, topics.NOT_YET)
         return topics.show(topic)
 
     def publish(self, request: pb.PublishRequest, info: CallInfo) -> pb.PublishResponse:

@@ -6,6 +6,7 @@ from functools import partial
 from emulator import errors, names
 from emulator.api import pb, subscriptions
 from emulator.api.dispatch import CallInfo
+from emulator.api.fields import warn_of_missing_effects
 from emulator.api.paging import page
 from emulator.api.replies import Parked, Undoable
 from emulator.engine.broker import Broker
@@ -39,7 +40,7 @@ class Subscriber:
         settings = subscriptions.read(resource, self._broker.limits, creating=True)
         self._require_dead_letter_topic(resource)
         subscription = self._broker.create_subscription(resource.name, topic, settings)
-        subscriptions.warn_of_missing_effects(resource)
+        warn_of_missing_effects(resource, subscriptions.NOT_YET)
         return subscriptions.show(subscription)
 
     def get_subscription(self, request: pb.GetSubscriptionRequest, info: CallInfo) -> pb.Subscription:
@@ -117,7 +118,7 @@ class Subscriber:
             # Whatever else changes, a policy may stay whose topic was deleted (service.md §10.6).
             self._require_dead_letter_topic(resource)
         subscription.update(settings)
-        subscriptions.warn_of_missing_effects(resource)
+        warn_of_missing_effects(resource, subscriptions.NOT_YET)
 
     def _require_dead_letter_topic(self, resource: pb.Subscription) -> None:
         if resource.HasField("dead_letter_policy"):

@@ -1,6 +1,5 @@
 """The Subscription resource: what a request may say of it, and what a reply says (service.md §4)."""
 
-import logging
 import re
 
 from emulator import errors, names
@@ -11,8 +10,6 @@ from emulator.clock import NS_PER_S
 from emulator.engine.subscription import Subscription
 from emulator.engine.values import DeliveryKind, SubscriptionSettings
 from emulator.limits import Limits
-
-logger = logging.getLogger(__name__)
 
 MASKABLE = Maskable(
     kind="Subscription",
@@ -36,7 +33,7 @@ _ENDPOINT = re.compile(r"https?://[^\s/?#]\S*")
 _EXPORTS = (DeliveryKind.BIGQUERY, DeliveryKind.CLOUD_STORAGE, DeliveryKind.BIGTABLE)
 
 # Kept and returned, but without effect until the engine learns them; whoever sets one is told in the log.
-_NOT_YET = (
+NOT_YET = (
     "enable_message_ordering",
     "enable_exactly_once_delivery",
     "dead_letter_policy",
@@ -99,16 +96,6 @@ def show(subscription: Subscription) -> pb.Subscription:
 def stored(subscription: Subscription) -> pb.Subscription:
     """The resource as it was last written, without output-only fields."""
     return pb.Subscription.FromString(subscription.settings.document)
-
-
-def warn_of_missing_effects(resource: pb.Subscription) -> None:
-    for path in _NOT_YET:
-        parent, _, leaf = path.rpartition(".")
-        holder = getattr(resource, parent) if parent else resource
-        field = holder.DESCRIPTOR.fields_by_name[leaf]
-        value = getattr(holder, leaf)
-        if holder.HasField(leaf) if field.has_presence else value:
-            logger.warning("sub=%s field=%s is kept but has no effect yet", resource.name, path)
 
 
 def _delivery(resource: pb.Subscription) -> DeliveryKind:

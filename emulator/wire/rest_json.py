@@ -16,6 +16,7 @@ from google.protobuf.message import Message
 
 from emulator import errors
 from emulator.api import pb
+from emulator.api.fields import is_repeated
 from emulator.wire.rest_values import SCALARS, WELL_KNOWN, Read, Unreadable, enum_reader, read_string, refuse
 
 
@@ -158,11 +159,6 @@ def descriptor_of(message: type[Message]) -> Descriptor:
 def spelled(message: Descriptor, name: str) -> FieldDescriptor | None:
     """The field that `name` stands for in JSON, in either spelling."""
     return message.fields_by_name.get(name) or message.fields_by_camelcase_name.get(name)
-
-
-def is_repeated(field: FieldDescriptor) -> bool:
-    # The one sign of it that all supported versions of protobuf give without a warning.
-    return isinstance(field.default_value, list)
 
 
 def _list_reader(read: Read) -> Read:

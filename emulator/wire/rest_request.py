@@ -10,11 +10,11 @@ from google.protobuf.message import Message
 
 from emulator import errors
 from emulator.api.catalogue import HttpBinding, Rpc
+from emulator.api.fields import is_repeated
 from emulator.wire.rest_json import (
     MessageReader,
     Readers,
     descriptor_of,
-    is_repeated,
     map_entry,
     parse_document,
     spelled,

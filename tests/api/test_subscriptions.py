@@ -358,5 +358,5 @@ def test_what_has_no_effect_yet_is_named_in_the_log(
         create(world, **fields)
 
     assert [record.getMessage() for record in caplog.records] == [
-        f"sub={NEW} field={field} is kept but has no effect yet" for field in named
+        f"resource={NEW} field={field} is kept but has no effect yet" for field in named
     ]

@@ -1,5 +1,6 @@
 """The fields of a topic: defaults, edges, what can change (service.md §4)."""
 
+import logging
 from typing import Any
 
 import pytest
@@ -162,3 +163,13 @@ def test_a_reply_is_not_the_stored_resource(world: World) -> None:
 
     assert world.call("GetTopic", topic=ORDERS).labels == {}
     assert world.call("GetTopic", topic=NEW) == created
+
+
+def test_what_has_no_effect_yet_is_named_in_the_log(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        create(world, labels={"team": "a"}, messageRetentionDuration="600s", messageTransforms=[{"disabled": True}])
+
+    assert [record.getMessage() for record in caplog.records] == [
+        f"resource={NEW} field={field} is kept but has no effect yet"
+        for field in ("message_retention_duration", "message_transforms")
+    ]

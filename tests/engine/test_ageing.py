@@ -78,12 +78,13 @@ class TestExpiration:
         assert world.broker.subscriptions.find(SUBSCRIPTION) is None
 
     def test_does_not_come_while_a_pull_waits(self, world: World) -> None:
-        world.advance(DAY - 1)
-        world.pull(wait=True)
+        world.subscription().update(settings(ttl=4))
+        answer = world.pull(wait=True)
 
-        world.advance(4)
+        world.advance(4.9)
 
-        assert world.broker.subscriptions.find(SUBSCRIPTION) is not None
+        assert not answer.pull.done
+        assert world.subscription().settings.expiration_ttl == 4_000_000_000
 
     @pytest.mark.parametrize(
         "end",

@@ -444,9 +444,7 @@ class TestRefusals:
             (connection,) = port.connections()
 
             def receive_both() -> None:
-                connection.data_received(
-                    b"POST /v1/y HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"
-                )
+                connection.data_received(b"POST /v1/y HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n")
                 connection.data_received(b"nonsense\r\n")
 
             port.loop.call(receive_both)
@@ -684,6 +682,17 @@ class TestLeasesInAnswers:
         port.wait_for_event("given back")
         port.wait_for_no_connection()
         assert port.rest.events == ["given back"]
+
+    @pytest.mark.rule("S7.2.4")
+    def test_it_counts_as_written_when_its_last_byte_is(self, port: Port) -> None:
+        with port.client() as client:
+            client.request("POST", "/leases")
+            client.reply()
+
+            def limits() -> list[tuple[int, int]]:
+                return [each.transport.get_write_buffer_limits() for each in port.connections() if each.transport]
+
+            assert port.loop.call(limits) == [(0, 0)]
 
     @pytest.mark.rule("S7.2.4")
     def test_an_answer_read_slowly_is_kept(self, port: Port) -> None:
