@@ -8,11 +8,13 @@ from typing import TypeVar
 
 from aiohttp import web
 
+from emulator.api.catalogue import RPCS
 from emulator.api.dispatch import Dispatcher
 from emulator.api.services import build_services
 from emulator.clock import Clock, FakeClock, LoopClock
 from emulator.engine.broker import Broker
 from emulator.limits import STRICT, Limits
+from emulator.wire.grpc.server import GrpcServer
 from emulator.wire.listener import Listener
 from emulator.wire.rest import Rest
 from emulator.wire.rest_server import RestServer
@@ -95,15 +97,17 @@ class App:
         self._port = port
         self._clock = clock or LoopClock(loop)
         self._broker = Broker(self._clock, limits)
+        dispatcher = Dispatcher(build_services(self._broker))
+        self._grpc_server = GrpcServer(dispatcher, RPCS, {}, wait_s=limits.pull_wait_s)
         self._rest_server = RestServer(
-            Rest(Dispatcher(build_services(self._broker))).handle,
+            Rest(dispatcher).handle,
             patience_s=limits.pull_wait_s,
             reset=self.reset,
             shutdown=shutdown,
             routes=routes,
             log_http=log_http,
         )
-        self._listener = Listener(self._rest_server.connection)
+        self._listener = Listener(self._rest_server.connection, self._grpc_server.connect)
         self._thread = LoopThread(loop)
 
     @property
@@ -127,9 +131,9 @@ class App:
     async def stop(self) -> None:
         """Accept no more, answer what waits, let go of everything."""
         self._listener.close()
-        await self._rest_server.stop()
-        await self._thread.close()
         self._broker.close()
+        await asyncio.gather(self._grpc_server.shutdown(), self._rest_server.stop())
+        await self._thread.close()
         self._release_clock()
 
     def _release_clock(self) -> None:
@@ -144,11 +148,12 @@ class App:
 
     def debug_counts(self) -> dict[str, int]:
         """What is held at the moment; back at its start once every client has gone. On the loop's thread."""
+        grpc = self._grpc_server.counts()
         return {
-            "streams": 0,
+            "streams": grpc["streams"],
             **self._broker.counts(),
-            "connections": self._listener.undecided + self._rest_server.connections,
-            "buffered_bytes": self._rest_server.buffered_bytes,
+            "connections": self._listener.undecided + self._rest_server.connections + grpc["connections"],
+            "buffered_bytes": self._rest_server.buffered_bytes + grpc["buffered_bytes"],
             "tasks": len(asyncio.all_tasks(self._loop)),
             "timers": self._clock.timer_count(),
         }

@@ -1,7 +1,6 @@
 """The one port: looks at a connection's first bytes and hands it to the protocol it speaks (clients.md T1, T18)."""
 
 import asyncio
-import logging
 import socket
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
@@ -10,12 +9,9 @@ from typing import TypeAlias, cast
 
 from emulator import errors
 from emulator.limits import REQUEST_HEADER_MAX_BYTES
+from emulator.wire.http2.frames import PREFACE
 from emulator.wire.sockets import BACKLOG
 from emulator.wire.status import JSON_CONTENT_TYPE, error_body
-
-logger = logging.getLogger(__name__)
-
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 # In real time: how long a connection may take to say what it speaks.
 SNIFF_TIMEOUT_S = 10
@@ -49,17 +45,16 @@ def sniff(data: bytes | bytearray) -> Verdict:
 
 
 class Listener:
-    """Accepts connections on one or more sockets. `http2` may be missing: this server then refuses gRPC."""
+    """Accepts connections on one or more sockets."""
 
     def __init__(
-        self, http1: ProtocolFactory, http2: ProtocolFactory | None = None, sniff_timeout_s: float = SNIFF_TIMEOUT_S
+        self, http1: ProtocolFactory, http2: ProtocolFactory, sniff_timeout_s: float = SNIFF_TIMEOUT_S
     ) -> None:
         self._http1 = http1
         self._http2 = http2
         self._sniff_timeout_s = sniff_timeout_s
         self._servers: list[asyncio.Server] = []
         self._sniffing: set[Sniffer] = set()
-        self._has_warned = False
 
     @property
     def undecided(self) -> int:
@@ -90,16 +85,9 @@ class Listener:
     def forget(self, sniffer: "Sniffer") -> None:
         self._sniffing.discard(sniffer)
 
-    def protocol_for(self, verdict: Verdict) -> asyncio.Protocol | None:
-        """The protocol that takes the connection over, or None where none speaks what the client does."""
-        if verdict is Verdict.HTTP1:
-            return self._http1()
-        if self._http2 is not None:
-            return self._http2()
-        if not self._has_warned:
-            self._has_warned = True  # clients reconnect for ever
-            logger.warning("a client speaks gRPC, but this version serves REST only; its connections are closed")
-        return None
+    def protocol_for(self, verdict: Verdict) -> asyncio.Protocol:
+        """The protocol that takes the connection over."""
+        return self._http1() if verdict is Verdict.HTTP1 else self._http2()
 
     def __repr__(self) -> str:
         return f"<Listener sockets={len(self._servers)} undecided={len(self._sniffing)}>"
@@ -133,9 +121,6 @@ class Sniffer(asyncio.Protocol):
             self.drop()
             return
         protocol = self._listener.protocol_for(verdict)
-        if protocol is None:
-            self.drop()
-            return
         self._leave()
         self._transport.set_protocol(protocol)
         protocol.connection_made(self._transport)

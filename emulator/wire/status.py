@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from emulator import errors
+from emulator.api import pb
 from emulator.errors import Code, PubsubError
 
 HTTP_STATUS: Mapping[Code, int] = MappingProxyType(
@@ -89,3 +90,12 @@ def error_body(error: PubsubError, status: int | None = None) -> bytes:
 def http_error_body(status: int, message: str) -> bytes:
     """The same document for what HTTP itself refuses: an unknown path, too large a header, a request that is none."""
     return error_body(errors.refused_by_http(code_of_http(status), message), status)
+
+
+def status_details(error: PubsubError) -> bytes:
+    """A serialized google.rpc.Status for the trailers, empty when the error has no details (service.md §8.4)."""
+    if not error.reason:
+        return b""
+    status = pb.Status(code=error.code, message=error.message)
+    status.details.add().Pack(pb.ErrorInfo(reason=error.reason, domain=_ERROR_DOMAIN, metadata=error.metadata))
+    return status.SerializeToString()

@@ -1,0 +1,1 @@
+"""gRPC over the HTTP/2 of `wire/http2`: calls, their messages and their status."""

@@ -1,0 +1,436 @@
+"""One HTTP/2 connection of a server, without I/O: `feed` and `process` bytes in, `take_output` bytes out."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from emulator.wire.http2 import frames
+from emulator.wire.http2.closed import Closed, ClosedStreams
+from emulator.wire.http2.frames import ErrorCode, Http2Error, Setting, StreamError
+from emulator.wire.http2.heads import HeadDecoder, RequestHead
+from emulator.wire.http2.sending import Sender
+from emulator.wire.http2.stream import Stream
+
+_BLOCK_MAX_BYTES: Final = 131_072
+_BLOCK_MAX_FRAMES: Final = 1_024
+# A flag of ours above the eight of the frame.
+_DEPENDS_ON_ITSELF: Final = 0x100
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What this server announces, and where its patience ends."""
+
+    max_concurrent_streams: int = 10_000
+    stream_window: int = 1_048_576
+    connection_window: int = 16_777_216
+    max_header_list: int = 65_536
+    max_frame_size: int = frames.MIN_MAX_FRAME_SIZE
+
+
+class Handler(Protocol):
+    """Who gets the requests of a connection."""
+
+    def request(self, stream: Stream, head: RequestHead) -> None:
+        """A new stream; the handler puts a call on it or answers at once. Its data follows as `Call.data`."""
+        ...
+
+
+class Connection:
+    """Frames, streams and windows. Reads only what it is fed; `process` raises Http2Error after queueing a GOAWAY."""
+
+    def __init__(self, handler: Handler, settings: Settings | None = None) -> None:
+        self._handler = handler
+        self._settings = settings or Settings()
+        self._buffer = b""
+        self._position = 0
+        self._heads = HeadDecoder(self._settings.max_header_list)
+        self._streams: dict[int, Stream] = {}
+        self._closed = ClosedStreams()
+        self._last_stream_id = 0
+        self._refusing = False
+        self._block: list[bytes] | None = None
+        self._block_bytes = 0
+        self._block_stream = 0
+        self._block_flags = 0
+        self._preface_seen = False
+        self._settings_seen = False
+        self._received_unacked = 0
+        self.sender = Sender(self._on_ended)
+        self.peer_max_header_list: int | None = None
+        self.on_ping_ack: Callable[[bytes], None] | None = None
+        self._handlers: dict[int, Callable[[int, int, bytes], None]] = {
+            frames.PRIORITY: self._on_priority,
+            frames.RST_STREAM: self._on_rst_stream,
+            frames.SETTINGS: self._on_settings,
+            frames.PUSH_PROMISE: self._on_push_promise,
+            frames.PING: self._on_ping,
+            frames.GOAWAY: self._on_goaway,
+            frames.WINDOW_UPDATE: self._on_window_update,
+            frames.CONTINUATION: self._on_continuation,
+        }
+
+    def start(self) -> None:
+        """Queue the first frames: SETTINGS and the connection's window (clients.md T19)."""
+        announced = self._settings
+        self.sender.raw(
+            frames.settings(
+                {
+                    Setting.MAX_CONCURRENT_STREAMS: announced.max_concurrent_streams,
+                    Setting.INITIAL_WINDOW_SIZE: announced.stream_window,
+                    Setting.MAX_HEADER_LIST_SIZE: announced.max_header_list,
+                }
+            )
+            + frames.window_update(0, announced.connection_window - frames.DEFAULT_WINDOW)
+        )
+
+    @property
+    def open_streams(self) -> int:
+        return len(self._streams)
+
+    def lost(self) -> None:
+        """The transport is gone: every call hears that nothing more will be written."""
+        streams, self._streams = self._streams, {}
+        for stream in streams.values():
+            self.sender.forget(stream)
+            stream.call.gone()
+
+    def announce_goaway(self, opaque: bytes) -> None:
+        """First step of the end: no new streams, please; the PING tells when the peer has read it (clients.md T35)."""
+        self.sender.raw(frames.goaway(frames.MAX_WINDOW, ErrorCode.NO_ERROR) + frames.ping(opaque, ack=False))
+
+    def final_goaway(self) -> None:
+        """Second step: streams after the last one are refused."""
+        self._refusing = True
+        self.sender.raw(frames.goaway(self._last_stream_id, ErrorCode.NO_ERROR))
+
+    def ping(self, opaque: bytes) -> None:
+        self.sender.raw(frames.ping(opaque, ack=False))
+
+    def reset(self, stream: Stream, code: ErrorCode) -> None:
+        """Give a stream up."""
+        if not stream.closed:
+            self.sender.raw_control(frames.rst_stream(stream.id, code))
+            self.sender.forget(stream)
+            self._streams.pop(stream.id, None)
+            self._closed.add(stream.id, Closed.BY_US)
+
+    def _on_ended(self, stream: Stream) -> None:
+        self.sender.forget(stream)
+        self._streams.pop(stream.id, None)
+        if not stream.remote_closed:
+            self._closed.add(stream.id, Closed.BY_US)
+
+    # Bytes in
+
+    def feed(self, data: bytes) -> None:
+        """Add received bytes, from the connection preface on."""
+        self._buffer = self._buffer[self._position :] + data if self._position < len(self._buffer) else data
+        self._position = 0
+
+    def unprocessed(self) -> int:
+        """How many fed bytes wait."""
+        return len(self._buffer) - self._position
+
+    def process(self, most: int) -> bool:
+        """Handle up to `most` complete frames; whether there may be more.
+
+        Raises Http2Error when the connection is beyond repair; the GOAWAY is then in the output.
+        """
+        try:
+            if not self._preface_seen and not self._take_preface():
+                return False
+            for _ in range(most):
+                if not self._next_frame():
+                    return False
+        except Http2Error as problem:
+            self.sender.raw(frames.goaway(self._last_stream_id, problem.code))
+            raise
+        return True
+
+    def _take_preface(self) -> bool:
+        if self.unprocessed() < len(frames.PREFACE):
+            return False
+        if not self._buffer.startswith(frames.PREFACE):
+            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "no connection preface")
+        self._position = len(frames.PREFACE)
+        self._preface_seen = True
+        return True
+
+    def _next_frame(self) -> bool:
+        buffer, position = self._buffer, self._position
+        if len(buffer) - position < frames.HEADER_BYTES:
+            return False
+        high, low, kind, flags, stream_id = frames.unpack_head(buffer, position)
+        length = high << 8 | low
+        if length > self._settings.max_frame_size:
+            raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, f"a frame of {length} bytes")
+        start = position + frames.HEADER_BYTES
+        end = start + length
+        if end > len(buffer):
+            return False
+        self._position = end
+        self._dispatch(kind, flags, stream_id & 0x7FFF_FFFF, buffer[start:end])
+        return True
+
+    def _dispatch(self, kind: int, flags: int, stream_id: int, payload: bytes) -> None:
+        if self._block is not None and (kind != frames.CONTINUATION or stream_id != self._block_stream):
+            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "a frame in the middle of a header block")
+        if not self._settings_seen and kind != frames.SETTINGS:
+            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "the first frame is not SETTINGS")
+        try:
+            if kind == frames.DATA:
+                self._on_data(flags, stream_id, payload)
+            elif kind == frames.HEADERS:
+                self._on_headers(flags, stream_id, payload)
+            else:
+                handler = self._handlers.get(kind)
+                if handler is not None:  # RFC 9113 §4.1: unknown types are ignored
+                    handler(flags, stream_id, payload)
+        except StreamError as problem:
+            self._stream_error(stream_id, problem.code)
+
+    def _stream_error(self, stream_id: int, code: ErrorCode) -> None:
+        stream = self._streams.get(stream_id)
+        if stream is not None:
+            self.reset(stream, code)
+            stream.call.gone()
+        else:
+            self._closed.add(stream_id, Closed.BY_US)
+            self.sender.raw_control(frames.rst_stream(stream_id, code))
+
+    # Requests
+
+    def _on_headers(self, flags: int, stream_id: int, payload: bytes) -> None:
+        if stream_id == 0:
+            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "HEADERS on stream 0")
+        if flags & frames.PADDED:
+            payload = frames.strip_padding(payload, flags)
+        if flags & frames.WITH_PRIORITY:
+            if len(payload) < 5:
+                raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "HEADERS too short for its priority")
+            depends_on = frames.unpack_u32(payload)[0] & 0x7FFF_FFFF
+            payload = payload[5:]
+            if depends_on == stream_id:
+                flags |= _DEPENDS_ON_ITSELF
+        if flags & frames.END_HEADERS:
+            self._on_block(flags, stream_id, payload)
+        else:
+            self._block, self._block_bytes = [payload], len(payload)
+            self._block_stream, self._block_flags = stream_id, flags
+
+    def _on_continuation(self, flags: int, stream_id: int, payload: bytes) -> None:
+        block = self._block
+        if block is None:
+            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "CONTINUATION without HEADERS")
+        block.append(payload)
+        self._block_bytes += len(payload)
+        if len(block) > _BLOCK_MAX_FRAMES or self._block_bytes > _BLOCK_MAX_BYTES:
+            raise Http2Error(ErrorCode.ENHANCE_YOUR_CALM, "an endless header block")
+        if flags & frames.END_HEADERS:
+            self._block = None
+            self._on_block(self._block_flags, stream_id, b"".join(block))
+
+    def _on_block(self, flags: int, stream_id: int, block: bytes) -> None:
+        if stream_id <= self._last_stream_id or not stream_id & 1:
+            self._on_later_block(flags, stream_id, block)
+            return
+        self._closed.skipped(self._last_stream_id + 2, stream_id)
+        self._last_stream_id = stream_id
+        head = self._heads.request(block)
+        if self._refusing:
+            self._closed.add(stream_id, Closed.BY_US)
+            return
+        if len(self._streams) >= self._settings.max_concurrent_streams:
+            raise StreamError(ErrorCode.REFUSED_STREAM, "too many streams")
+        if flags & _DEPENDS_ON_ITSELF or head.problem:
+            raise StreamError(ErrorCode.PROTOCOL_ERROR, head.problem or "a stream that depends on itself")
+        stream = Stream(self.sender, stream_id, head.content_length)
+        end = bool(flags & frames.END_STREAM)
+        if end:
+            stream.remote_closed = True
+            if stream.content_left:
+                raise StreamError(ErrorCode.PROTOCOL_ERROR, "content-length differs from the data")
+        self._streams[stream_id] = stream
+        self._handler.request(stream, head)
+        if end and not stream.closed:
+            stream.call.data(b"", True)
+
+    def _on_later_block(self, flags: int, stream_id: int, block: bytes) -> None:
+        """HEADERS on a stream that was open before: trailers, or a mistake. The table has to see the block anyway."""
+        fields = self._heads.fields(block)
+        stream = self._streams.get(stream_id)
+        if stream is None:
+            self._on_frame_of_closed(stream_id)
+            return
+        if stream.remote_closed:
+            raise StreamError(ErrorCode.STREAM_CLOSED, "HEADERS after END_STREAM")
+        if not flags & frames.END_STREAM or any(name[:1] == b":" for name, _ in fields):
+            raise StreamError(ErrorCode.PROTOCOL_ERROR, "trailers without END_STREAM or with pseudo-headers")
+        self._end_of_request(stream, b"")
+
+    def _on_data(self, flags: int, stream_id: int, payload: bytes) -> None:
+        length = len(payload)
+        if length:
+            self._credit_connection(length)
+        stream = self._streams.get(stream_id)
+        if stream is None:
+            if stream_id == 0:
+                raise Http2Error(ErrorCode.PROTOCOL_ERROR, "DATA on stream 0")
+            self._on_frame_of_closed(stream_id)
+            return
+        if stream.remote_closed:
+            raise StreamError(ErrorCode.STREAM_CLOSED, "DATA after END_STREAM")
+        end = flags & frames.END_STREAM
+        stream.received_unacked += length
+        if stream.received_unacked > self._settings.stream_window:
+            raise StreamError(ErrorCode.FLOW_CONTROL_ERROR, "more data than the stream's window")
+        if flags & frames.PADDED:
+            payload = frames.strip_padding(payload, flags)
+        if stream.content_left is not None:
+            stream.content_left -= len(payload)
+        if end:
+            self._end_of_request(stream, payload)
+            return
+        if stream.received_unacked * 2 > self._settings.stream_window:
+            self.sender.raw(frames.window_update(stream_id, stream.received_unacked))
+            stream.received_unacked = 0
+        if payload:
+            stream.call.data(payload, False)
+
+    def _end_of_request(self, stream: Stream, payload: bytes) -> None:
+        if stream.content_left:
+            raise StreamError(ErrorCode.PROTOCOL_ERROR, "content-length differs from the data")
+        stream.remote_closed = True
+        stream.call.data(payload, True)
+
+    def _credit_connection(self, length: int) -> None:
+        # Data counts against the window even when its stream is gone, and is given back all the same (clients.md T22).
+        self._received_unacked += length
+        if self._received_unacked * 2 > self._settings.connection_window:
+            if self._received_unacked > self._settings.connection_window:
+                raise Http2Error(ErrorCode.FLOW_CONTROL_ERROR, "more data than the connection's window")
+            self.sender.raw(frames.window_update(0, self._received_unacked))
+            self._received_unacked = 0
+
+    def _on_frame_of_closed(self, stream_id: int) -> None:
+        """HEADERS or DATA of a stream that is not open (RFC 9113 §5.1, clients.md T23)."""
+        if not stream_id & 1 or stream_id > self._last_stream_id:
+            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "a frame on an idle stream")
+        how = self._closed.how(stream_id)
+        if how is Closed.NEVER_OPENED:
+            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "a stream id smaller than earlier ones")
+        if how is Closed.BY_BOTH:
+            raise Http2Error(ErrorCode.STREAM_CLOSED, "a frame on a stream that had ended")
+        if how is Closed.BY_PEER:
+            raise StreamError(ErrorCode.STREAM_CLOSED, "a frame after RST_STREAM")
+
+    # Other frames
+
+    def _on_priority(self, flags: int, stream_id: int, payload: bytes) -> None:
+        if stream_id == 0:
+            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "PRIORITY on stream 0")
+        if len(payload) != 5:
+            raise StreamError(ErrorCode.FRAME_SIZE_ERROR, "PRIORITY is not 5 bytes")
+        if frames.unpack_u32(payload)[0] & 0x7FFF_FFFF == stream_id:
+            raise StreamError(ErrorCode.PROTOCOL_ERROR, "a stream that depends on itself")
+
+    def _on_rst_stream(self, flags: int, stream_id: int, payload: bytes) -> None:
+        if len(payload) != 4:
+            raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "RST_STREAM is not 4 bytes")
+        self._require_not_idle(stream_id, "RST_STREAM")
+        stream = self._streams.pop(stream_id, None)
+        if stream is not None:
+            self._closed.add(stream_id, Closed.BY_PEER)
+            self.sender.forget(stream)
+            stream.call.gone()
+
+    def _require_not_idle(self, stream_id: int, what: str) -> None:
+        if stream_id == 0 or not stream_id & 1 or stream_id > self._last_stream_id:
+            raise Http2Error(ErrorCode.PROTOCOL_ERROR, f"{what} on an idle stream")
+
+    def _on_settings(self, flags: int, stream_id: int, payload: bytes) -> None:
+        if stream_id != 0:
+            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "SETTINGS on a stream")
+        if flags & frames.ACK:
+            if payload:
+                raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "SETTINGS ACK with a payload")
+            if not self._settings_seen:
+                raise Http2Error(ErrorCode.PROTOCOL_ERROR, "the first frame is a SETTINGS ACK")
+            return
+        if len(payload) % 6:
+            raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "SETTINGS is not a multiple of 6 bytes")
+        self._settings_seen = True
+        for key, value in frames.iter_settings(payload):
+            self._apply(key, value)
+        self.sender.control(frames.SETTINGS_ACK)
+
+    def _apply(self, key: int, value: int) -> None:
+        if key == Setting.HEADER_TABLE_SIZE:
+            self.sender.notice.allow(value)
+        elif key == Setting.ENABLE_PUSH:
+            if value > 1:
+                raise Http2Error(ErrorCode.PROTOCOL_ERROR, "ENABLE_PUSH is neither 0 nor 1")
+        elif key == Setting.INITIAL_WINDOW_SIZE:
+            self._change_initial_window(value)
+        elif key == Setting.MAX_FRAME_SIZE:
+            if not frames.MIN_MAX_FRAME_SIZE <= value <= frames.MAX_MAX_FRAME_SIZE:
+                raise Http2Error(ErrorCode.PROTOCOL_ERROR, f"MAX_FRAME_SIZE of {value}")
+            self.sender.max_frame = value
+        elif key == Setting.MAX_HEADER_LIST_SIZE:
+            self.peer_max_header_list = value
+
+    def _change_initial_window(self, value: int) -> None:
+        if value > frames.MAX_WINDOW:
+            raise Http2Error(ErrorCode.FLOW_CONTROL_ERROR, "INITIAL_WINDOW_SIZE beyond 2^31-1")
+        change = value - self.sender.initial_window
+        self.sender.initial_window = value
+        for stream in list(self._streams.values()):
+            if stream.send_window + change > frames.MAX_WINDOW:
+                raise Http2Error(ErrorCode.FLOW_CONTROL_ERROR, "a stream's window beyond 2^31-1")
+            stream.send_window += change
+            if change > 0:
+                self.sender.resume(stream)
+
+    def _on_push_promise(self, flags: int, stream_id: int, payload: bytes) -> None:
+        raise Http2Error(ErrorCode.PROTOCOL_ERROR, "PUSH_PROMISE from a client")
+
+    def _on_ping(self, flags: int, stream_id: int, payload: bytes) -> None:
+        if stream_id != 0:
+            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "PING on a stream")
+        if len(payload) != 8:
+            raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "PING is not 8 bytes")
+        if not flags & frames.ACK:
+            self.sender.control(frames.ping(payload, ack=True))
+        elif self.on_ping_ack is not None:
+            self.on_ping_ack(payload)
+
+    def _on_goaway(self, flags: int, stream_id: int, payload: bytes) -> None:
+        # The peer opens no more streams; those it has are finished.
+        if stream_id != 0:
+            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "GOAWAY on a stream")
+        if len(payload) < 8:
+            raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "GOAWAY shorter than 8 bytes")
+
+    def _on_window_update(self, flags: int, stream_id: int, payload: bytes) -> None:
+        if len(payload) != 4:
+            raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "WINDOW_UPDATE is not 4 bytes")
+        increment = frames.unpack_u32(payload)[0] & 0x7FFF_FFFF
+        if stream_id == 0:
+            if increment == 0:
+                raise Http2Error(ErrorCode.PROTOCOL_ERROR, "WINDOW_UPDATE of 0")
+            self.sender.window += increment
+            if self.sender.window > frames.MAX_WINDOW:
+                raise Http2Error(ErrorCode.FLOW_CONTROL_ERROR, "the connection's window beyond 2^31-1")
+            self.sender.resume_all()
+            return
+        self._require_not_idle(stream_id, "WINDOW_UPDATE")
+        stream = self._streams.get(stream_id)
+        if stream is None:
+            return
+        if increment == 0:
+            raise StreamError(ErrorCode.PROTOCOL_ERROR, "WINDOW_UPDATE of 0")
+        stream.send_window += increment
+        if stream.send_window > frames.MAX_WINDOW:
+            raise StreamError(ErrorCode.FLOW_CONTROL_ERROR, "a stream's window beyond 2^31-1")
+        self.sender.resume(stream)

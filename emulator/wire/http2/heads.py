@@ -1,0 +1,214 @@
+"""Header blocks: requests decoded through HPACK with a cache, replies encoded without the dynamic table."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from hpack.exceptions import HPACKError, OversizedHeaderListError
+from hpack.hpack import Decoder, encode_integer
+from hpack.table import HeaderTable
+
+from emulator.wire.http2.frames import ErrorCode, Http2Error, StreamError
+
+_CACHED_BLOCKS: Final = 64
+# A list this long no honest peer sends: the block is a bomb, and decoding stops.
+_BOMB_BYTES: Final = 1_048_576
+_ENTRY_OVERHEAD: Final = 32
+_DEFAULT_TABLE_SIZE: Final = 4096
+
+_NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9a-z]+")
+_BAD_VALUE = re.compile(rb"[\x00\r\n]|^[ \t]|[ \t]$")
+_CONNECTION_HEADERS: Final = frozenset(
+    {b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"}
+)
+_REQUEST_PSEUDO: Final = frozenset({b":method", b":scheme", b":path", b":authority"})
+
+
+class RequestHead:
+    """A request's headers.
+
+    `problem` says what is malformed about them ("" for nothing); `too_large` that they pass the announced limit.
+    `notes` is for the layer above to keep what it read out of them, since a cached head serves many requests.
+    """
+
+    __slots__ = ("content_length", "headers", "method", "notes", "path", "problem", "too_large")
+
+    def __init__(self, fields: Sequence[tuple[bytes, bytes]], limit: int) -> None:
+        self.method = ""
+        self.path = ""
+        self.headers: Mapping[str, str] = {}
+        self.content_length: int | None = None
+        self.notes: Any = None
+        self.too_large = sum(len(name) + len(value) + _ENTRY_OVERHEAD for name, value in fields) > limit
+        try:
+            self._read(fields)
+            self.problem = ""
+        except StreamError as problem:
+            self.problem = str(problem)
+
+    def _read(self, fields: Sequence[tuple[bytes, bytes]]) -> None:
+        pseudo, regular = split_fields(fields)
+        for name in (b":method", b":scheme", b":path"):
+            if not pseudo.get(name):
+                raise _malformed(f"no {name.decode()}")
+        self.method = pseudo[b":method"].decode("latin-1")
+        self.path = pseudo[b":path"].decode("latin-1")
+        headers: dict[str, str] = {}
+        for name, value in regular:
+            key, text = name.decode("ascii"), value.decode("latin-1")
+            headers[key] = f"{headers[key]},{text}" if key in headers else text
+        if b":authority" in pseudo:
+            headers.setdefault("host", pseudo[b":authority"].decode("latin-1"))
+        self.headers = headers
+        length = headers.get("content-length")
+        if length is not None:
+            if not (length.isascii() and length.isdigit() and len(length) < 20):
+                raise _malformed("content-length is no number")
+            self.content_length = int(length)
+
+    def __repr__(self) -> str:
+        return f"<RequestHead {self.method} {self.path}{' ' + self.problem if self.problem else ''}>"
+
+
+def _malformed(text: str) -> StreamError:
+    return StreamError(ErrorCode.PROTOCOL_ERROR, text)
+
+
+def split_fields(
+    fields: Iterable[tuple[bytes, bytes]],
+) -> tuple[dict[bytes, bytes], list[tuple[bytes, bytes]]]:
+    """Pseudo-headers and the rest; raises StreamError for what RFC 9113 §8.2 and §8.3 call malformed."""
+    pseudo: dict[bytes, bytes] = {}
+    regular: list[tuple[bytes, bytes]] = []
+    for name, value in fields:
+        if _BAD_VALUE.search(value):
+            raise _malformed("a header value holds forbidden characters")
+        if name[:1] == b":":
+            if regular or name in pseudo or name not in _REQUEST_PSEUDO:
+                raise _malformed("a pseudo-header is late, repeated or unknown")
+            pseudo[name] = value
+            continue
+        if not _NAME.fullmatch(name):
+            raise _malformed("a header name is not lower case or holds forbidden characters")
+        if name in _CONNECTION_HEADERS or (name == b"te" and value.lower() != b"trailers"):
+            raise _malformed("a header of HTTP/1.1 connections")
+        regular.append((name, value))
+    return pseudo, regular
+
+
+class _CountingTable(HeaderTable):
+    """The library's table, counting what is inserted, since it has no other way to tell."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.insertions = 0
+
+    def add(self, name: bytes, value: bytes) -> None:
+        self.insertions += 1
+        super().add(name, value)
+
+
+class HeadDecoder:
+    """Decodes blocks in the order of their arrival.
+
+    Decoded heads are cached by their bytes for one generation of the table: it moves on every insertion, eviction and
+    size update (clients.md T21). A block that itself moves the table is never cached.
+    """
+
+    __slots__ = ("_cache", "_decoder", "_limit", "_table")
+
+    def __init__(self, limit: int) -> None:
+        self._table = _CountingTable()
+        self._decoder = Decoder(max_header_list_size=_BOMB_BYTES)
+        self._decoder.header_table = self._table
+        self._limit = limit
+        self._cache: dict[bytes, RequestHead] = {}
+
+    def request(self, block: bytes) -> RequestHead:
+        """A request's head; raises Http2Error when the block can't be decoded."""
+        head = self._cache.get(block)
+        if head is not None:
+            return head
+        insertions = self._table.insertions
+        head = RequestHead(self.fields(block), self._limit)
+        if self._table.insertions == insertions and not _resizes(block):
+            if len(self._cache) >= _CACHED_BLOCKS:
+                self._cache.clear()
+            self._cache[block] = head
+        return head
+
+    def fields(self, block: bytes) -> list[tuple[bytes, bytes]]:
+        """Any block as a plain list; raises Http2Error."""
+        insertions = self._table.insertions
+        try:
+            return [(name, value) for name, value in self._decoder.decode(block, raw=True)]
+        except OversizedHeaderListError:
+            raise Http2Error(ErrorCode.ENHANCE_YOUR_CALM, "a header list beyond all measure") from None
+        except (HPACKError, IndexError, ValueError) as problem:
+            raise Http2Error(ErrorCode.COMPRESSION_ERROR, f"undecodable header block: {problem}") from None
+        finally:
+            if self._table.insertions != insertions or _resizes(block):
+                self._cache.clear()
+
+    def __repr__(self) -> str:
+        return f"<HeadDecoder insertions={self._table.insertions} cached={len(self._cache)}>"
+
+
+def _resizes(block: bytes) -> bool:
+    """Whether a block begins with a dynamic table size update, the only place for one (RFC 7541 §4.2)."""
+    return block[:1] != b"" and block[0] & 0xE0 == 0x20
+
+
+def encode(fields: Iterable[tuple[str, str]]) -> bytes:
+    """A header block of literals that touch no dynamic table; the same bytes for every peer."""
+    out = bytearray()
+    static = HeaderTable.STATIC_TABLE_MAPPING
+    for name, value in fields:
+        raw_name, raw_value = name.encode("ascii"), value.encode("latin-1")
+        index, values = static.get(raw_name, (0, {}))
+        if raw_value in values:
+            indexed = encode_integer(values[raw_value], 7)
+            indexed[0] |= 0x80
+            out += indexed
+            continue
+        out += encode_integer(index, 4)
+        if not index:
+            out += encode_integer(len(raw_name), 7) + raw_name
+        out += encode_integer(len(raw_value), 7) + raw_value
+    return bytes(out)
+
+
+class TableSizeNotice:
+    """What the next header block must say of the table that we never use (clients.md T20)."""
+
+    __slots__ = ("_lowest", "_said", "_wanted")
+
+    def __init__(self) -> None:
+        self._said = _DEFAULT_TABLE_SIZE
+        self._wanted = _DEFAULT_TABLE_SIZE
+        self._lowest = _DEFAULT_TABLE_SIZE
+
+    def allow(self, size: int) -> None:
+        """The peer's SETTINGS_HEADER_TABLE_SIZE."""
+        self._wanted = min(size, _DEFAULT_TABLE_SIZE)
+        self._lowest = min(self._lowest, self._wanted)
+
+    @property
+    def due(self) -> bool:
+        return self._lowest < self._said or self._wanted != self._said
+
+    def take(self) -> bytes:
+        """The size updates for the head of the next block, smallest first."""
+        sizes = [self._lowest] if self._lowest < self._said else []
+        if self._wanted != (sizes[-1] if sizes else self._said):
+            sizes.append(self._wanted)
+        self._said = self._lowest = self._wanted
+        out = bytearray()
+        for size in sizes:
+            update = encode_integer(size, 5)
+            update[0] |= 0x20
+            out += update
+        return bytes(out)
+
+    def __repr__(self) -> str:
+        return f"<TableSizeNotice said={self._said} wanted={self._wanted}>"
