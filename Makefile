@@ -9,6 +9,7 @@ BIN := .venv/bin
 RUNTIME := .venv/runtime.stamp
 DEV := .venv/dev.stamp
 PYTEST := $(BIN)/python -m pytest
+NODE := compat_tests/node/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
 .PHONY: help install run test test-slow check fmt lint types compat bench descriptors rules clean
@@ -21,7 +22,7 @@ install: $(DEV) ## make .venv with the package and every development tool
 run: $(RUNTIME) ## serve on localhost:8085 (ARGS="--host-port :9000 --log-level debug")
 	$(BIN)/python -m emulator $(ARGS)
 
-test: $(DEV) ## every suite but the slow tests, engine branches covered to 100 % (ARGS="-k lease" runs a part, ungated)
+test: $(DEV) $(NODE) ## every suite but the slow tests, engine branches covered to 100 % (ARGS="-k lease" runs a part, ungated)
 ifeq ($(strip $(ARGS)),)
 	$(PYTEST) tests -m "not slow" -n 2 --cov=emulator/engine --cov-branch --cov-fail-under=100
 	$(PYTEST) compat_tests -m "not slow" -n 2
@@ -29,7 +30,7 @@ else
 	$(PYTEST) -m "not slow" $(ARGS)
 endif
 
-test-slow: $(DEV) ## the tests that take long; having none is no failure
+test-slow: $(DEV) $(NODE) ## the tests that take long; having none is no failure
 	$(PYTEST) tests compat_tests -m slow $(ARGS) || [ $$? -eq 5 ]
 
 check: lint types test ## what has to pass before a commit
@@ -45,7 +46,7 @@ lint: $(DEV) ## ruff: rules and formatting
 types: $(DEV) ## mypy, strict
 	$(BIN)/mypy $(ARGS)
 
-compat: $(DEV) ## the real client libraries against a server (TARGET=official: against Google's emulator)
+compat: $(DEV) $(NODE) ## the real client libraries against a server (TARGET=official: against Google's emulator)
 	$(PYTEST) compat_tests -m "not slow" $(if $(TARGET),--target $(TARGET)) $(ARGS)
 
 bench: $(DEV) ## load generator and side-by-side comparison
@@ -59,7 +60,7 @@ rules: $(DEV) ## write into docs/rules.toml which tests prove which rule
 	$(BIN)/python -m tests.tools.rules --write
 
 clean: ## remove .venv and everything that the verbs made
-	rm -rf .venv build dist .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .cache build dist compat_tests/node/node_modules .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/bin/python:
@@ -76,3 +77,7 @@ $(DEV): pyproject.toml $(RUNTIME)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --group dev
 	@touch $@
+
+# Without npm the suites run all the same, and say which client they miss.
+$(NODE): compat_tests/node/package-lock.json
+	@! command -v npm >/dev/null || { cd $(dir $<) && npm ci --silent && touch node_modules/.package-lock.json; }

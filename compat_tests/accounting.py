@@ -9,7 +9,7 @@ from collections.abc import Generator
 import pytest
 
 # The suite proves nothing about a client that it did not run, so for these a skip is a failure.
-REQUIRED = ("google-cloud-pubsub", "gcloud-aio-pubsub", "curl")
+REQUIRED = ("google-cloud-pubsub", "gcloud-aio-pubsub", "grpcio", "h2", "curl", "Node")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -4,21 +4,26 @@ import asyncio
 import concurrent.futures
 import threading
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from aiohttp import web
-
-from emulator.api.catalogue import RPCS
+from emulator.api.catalogue import RPCS, SERVICES
 from emulator.api.dispatch import Dispatcher
 from emulator.api.services import build_services
 from emulator.clock import Clock, FakeClock, LoopClock
 from emulator.engine.broker import Broker
 from emulator.limits import STRICT, Limits
+from emulator.wire.grpc import health
+from emulator.wire.grpc.health import Health
+from emulator.wire.grpc.reflection import Reflection
 from emulator.wire.grpc.server import GrpcServer
+from emulator.wire.late import LateFace
 from emulator.wire.listener import Listener
-from emulator.wire.rest import Rest
-from emulator.wire.rest_server import RestServer
 from emulator.wire.sockets import open_sockets, port_of
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from emulator.wire.rest_server import RestServer
 
 T = TypeVar("T")
 
@@ -89,7 +94,7 @@ class App:
         clock: Clock | None = None,
         limits: Limits = STRICT,
         shutdown: Callable[[], None] | None = None,
-        routes: Iterable[web.RouteDef] = (),
+        routes: "Iterable[web.RouteDef]" = (),
         log_http: bool = False,
     ) -> None:
         self._loop = loop = asyncio.get_running_loop()
@@ -97,17 +102,16 @@ class App:
         self._port = port
         self._clock = clock or LoopClock(loop)
         self._broker = Broker(self._clock, limits)
-        dispatcher = Dispatcher(build_services(self._broker))
-        self._grpc_server = GrpcServer(dispatcher, RPCS, {}, wait_s=limits.pull_wait_s)
-        self._rest_server = RestServer(
-            Rest(dispatcher).handle,
-            patience_s=limits.pull_wait_s,
-            reset=self.reset,
-            shutdown=shutdown,
-            routes=routes,
-            log_http=log_http,
-        )
-        self._listener = Listener(self._rest_server.connection, self._grpc_server.connect)
+        self._limits = limits
+        self._shutdown = shutdown
+        self._routes = tuple(routes)
+        self._log_http = log_http
+        self._health = Health(SERVICES)
+        self._dispatcher = Dispatcher({**build_services(self._broker), health.SERVICE: self._health})
+        openers = {**self._health.openers, **Reflection(SERVICES).openers}
+        self._grpc = GrpcServer(self._dispatcher, RPCS, openers, wait_s=limits.pull_wait_s)
+        self._rest = LateFace(self._start_rest)
+        self._listener = Listener(self._rest.connection, self._grpc.connect)
         self._thread = LoopThread(loop)
 
     @property
@@ -125,14 +129,30 @@ class App:
             self._release_clock()
             raise
         self._port = port_of(sockets)
-        await self._rest_server.start()
         await self._listener.start(sockets)
+
+    async def _start_rest(self) -> "RestServer":
+        # Late, for the time and the memory that aiohttp takes.
+        from emulator.wire.rest import Rest
+        from emulator.wire.rest_server import RestServer
+
+        server = RestServer(
+            Rest(self._dispatcher).handle,
+            patience_s=self._limits.pull_wait_s,
+            reset=self.reset,
+            shutdown=self._shutdown,
+            routes=self._routes,
+            log_http=self._log_http,
+        )
+        await server.start()
+        return server
 
     async def stop(self) -> None:
         """Accept no more, answer what waits, let go of everything."""
         self._listener.close()
+        self._health.stop()
         self._broker.close()
-        await asyncio.gather(self._grpc_server.shutdown(), self._rest_server.stop())
+        await asyncio.gather(self._grpc.shutdown(), self._rest.stop())
         await self._thread.close()
         self._release_clock()
 
@@ -148,12 +168,12 @@ class App:
 
     def debug_counts(self) -> dict[str, int]:
         """What is held at the moment; back at its start once every client has gone. On the loop's thread."""
-        grpc = self._grpc_server.counts()
+        grpc = self._grpc.counts()
         return {
             "streams": grpc["streams"],
             **self._broker.counts(),
-            "connections": self._listener.undecided + self._rest_server.connections + grpc["connections"],
-            "buffered_bytes": self._rest_server.buffered_bytes + grpc["buffered_bytes"],
+            "connections": self._listener.undecided + self._rest.connections + grpc["connections"],
+            "buffered_bytes": self._rest.buffered_bytes + grpc["buffered_bytes"],
             "tasks": len(asyncio.all_tasks(self._loop)),
             "timers": self._clock.timer_count(),
         }

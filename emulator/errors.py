@@ -470,5 +470,23 @@ def deadline_exceeded() -> PubsubError:
     return PubsubError(Code.DEADLINE_EXCEEDED, "The call's deadline has passed.")
 
 
+def too_much_unread(limit: int) -> PubsubError:
+    return PubsubError(
+        Code.RESOURCE_EXHAUSTED, f"More than {limit} bytes of replies wait for the connection's flow-control window."
+    )
+
+
 def too_much_unfinished(limit: int) -> PubsubError:
     return PubsubError(Code.RESOURCE_EXHAUSTED, f"The connection's unfinished requests hold more than {limit} bytes.")
+
+
+def too_much_unanswered(limit: int) -> PubsubError:
+    return PubsubError(Code.RESOURCE_EXHAUSTED, f"The call's unanswered requests hold more than {limit} bytes.")
+
+
+def unknown_service(name: str) -> PubsubError:
+    return PubsubError(Code.NOT_FOUND, f"Service not found: {_show(name)} (argument=service).")
+
+
+def not_described(kind: str, name: str) -> PubsubError:
+    return PubsubError(Code.NOT_FOUND, f"No such {kind} in the descriptions of this server: {_show(name)}.")

@@ -14,6 +14,12 @@ settings.register_profile("emulator", settings(), deadline=None)
 settings.load_profile("emulator")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--fuzz-seconds", type=int, default=60, help="how long the slow fuzzing tests go on, all together (default: 60)"
+    )
+
+
 @pytest.fixture(autouse=True)
 def engine_tests_stay_pure(request: pytest.FixtureRequest) -> None:
     """Below tests/engine, sleeping and opening a socket fail at once."""

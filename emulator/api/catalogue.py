@@ -7,25 +7,24 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from google.api import annotations_pb2
-from google.protobuf import descriptor_pb2, message_factory
+from google.protobuf import message_factory
 
 from emulator.api import pb
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from google.api import http_pb2
     from google.protobuf.descriptor import MethodDescriptor
     from google.protobuf.message import Message
-
-_HTTP: Any = annotations_pb2.http  # Any: its stub and protobuf's stub disagree on what an extension is
 
 SERVICES = (
     "google.pubsub.v1.Publisher",
     "google.pubsub.v1.Subscriber",
     "google.pubsub.v1.SchemaService",
     "google.iam.v1.IAMPolicy",
+    "grpc.health.v1.Health",
+    "grpc.reflection.v1.ServerReflection",
+    "grpc.reflection.v1alpha.ServerReflection",
 )
 
 
@@ -66,9 +65,11 @@ class Rpc:
 
 
 def _bindings(method: MethodDescriptor) -> Iterator[HttpBinding]:
-    # Parsed anew: options read before annotations_pb2 was imported may hold the rule as an unknown field.
-    options = descriptor_pb2.MethodOptions.FromString(method.GetOptions().SerializeToString())
-    rule: http_pb2.HttpRule = options.Extensions[_HTTP]
+    # Parsed anew, as our pool's class: the library's own knows the rule only once annotations_pb2 has been imported,
+    # which takes longer than all the rest of this module.
+    options_type: Any = message_factory.GetMessageClass(pb.POOL.FindMessageTypeByName("google.protobuf.MethodOptions"))
+    options = options_type.FromString(method.GetOptions().SerializeToString())
+    rule = options.Extensions[pb.POOL.FindExtensionByName("google.api.http")]
     for each in (rule, *rule.additional_bindings):
         verb = each.WhichOneof("pattern")
         if verb is not None:

@@ -1,4 +1,4 @@
-"""Protobuf messages of Pub/Sub, IAM and their dependencies, from a descriptor pool of our own.
+"""Protobuf messages of Pub/Sub, IAM, gRPC's own services and their dependencies, from a descriptor pool of our own.
 
 The default pool stays untouched, so google-cloud-pubsub may be imported into the same process, before or after.
 """
@@ -14,7 +14,15 @@ FILES = descriptor_pb2.FileDescriptorSet.FromString(Path(__file__).with_name("pu
 POOL = descriptor_pool.DescriptorPool()
 
 # Descriptions of descriptions and HTTP rules: in the pool because the others refer to them, but nobody fills one in.
-_UNEXPORTED = frozenset({"google/protobuf/descriptor.proto", "google/api/annotations.proto", "google/api/http.proto"})
+# Reflection's older version has the names of the newer.
+_UNEXPORTED = frozenset(
+    {
+        "google/protobuf/descriptor.proto",
+        "google/api/annotations.proto",
+        "google/api/http.proto",
+        "grpc/reflection/v1alpha/reflection.proto",
+    }
+)
 
 
 def _load() -> dict[str, object]:

@@ -210,6 +210,143 @@ class LocalizedMessage(_Message):
     locale: str
     message: str
 
+class HealthCheckRequest(_Message):
+    def __init__(
+        self,
+        *,
+        service: str | None = ...,
+    ) -> None: ...
+    service: str
+
+class HealthCheckResponse(_Message):
+    class ServingStatus(metaclass=_EnumTypeWrapper):
+        UNKNOWN: _Final = 0
+        SERVING: _Final = 1
+        NOT_SERVING: _Final = 2
+        SERVICE_UNKNOWN: _Final = 3
+
+    UNKNOWN: _Final = 0
+    SERVING: _Final = 1
+    NOT_SERVING: _Final = 2
+    SERVICE_UNKNOWN: _Final = 3
+    def __init__(
+        self,
+        *,
+        status: int | str | None = ...,
+    ) -> None: ...
+    status: int
+
+class HealthListRequest(_Message):
+    def __init__(self) -> None: ...
+
+class HealthListResponse(_Message):
+    def __init__(
+        self,
+        *,
+        statuses: _Mapping[str, HealthCheckResponse] | None = ...,
+    ) -> None: ...
+    @property
+    def statuses(self) -> _containers.MessageMap[str, HealthCheckResponse]: ...
+
+class ServerReflectionRequest(_Message):
+    def __init__(
+        self,
+        *,
+        host: str | None = ...,
+        file_by_filename: str | None = ...,
+        file_containing_symbol: str | None = ...,
+        file_containing_extension: ExtensionRequest | None = ...,
+        all_extension_numbers_of_type: str | None = ...,
+        list_services: str | None = ...,
+    ) -> None: ...
+    host: str
+    file_by_filename: str
+    file_containing_symbol: str
+    @property
+    def file_containing_extension(self) -> ExtensionRequest: ...
+    all_extension_numbers_of_type: str
+    list_services: str
+
+class ExtensionRequest(_Message):
+    def __init__(
+        self,
+        *,
+        containing_type: str | None = ...,
+        extension_number: int | None = ...,
+    ) -> None: ...
+    containing_type: str
+    extension_number: int
+
+class ServerReflectionResponse(_Message):
+    def __init__(
+        self,
+        *,
+        valid_host: str | None = ...,
+        original_request: ServerReflectionRequest | None = ...,
+        file_descriptor_response: FileDescriptorResponse | None = ...,
+        all_extension_numbers_response: ExtensionNumberResponse | None = ...,
+        list_services_response: ListServiceResponse | None = ...,
+        error_response: ErrorResponse | None = ...,
+    ) -> None: ...
+    valid_host: str
+    @property
+    def original_request(self) -> ServerReflectionRequest: ...
+    @property
+    def file_descriptor_response(self) -> FileDescriptorResponse: ...
+    @property
+    def all_extension_numbers_response(self) -> ExtensionNumberResponse: ...
+    @property
+    def list_services_response(self) -> ListServiceResponse: ...
+    @property
+    def error_response(self) -> ErrorResponse: ...
+
+class FileDescriptorResponse(_Message):
+    def __init__(
+        self,
+        *,
+        file_descriptor_proto: _Iterable[bytes] | None = ...,
+    ) -> None: ...
+    @property
+    def file_descriptor_proto(self) -> _containers.RepeatedScalarFieldContainer[bytes]: ...
+
+class ExtensionNumberResponse(_Message):
+    def __init__(
+        self,
+        *,
+        base_type_name: str | None = ...,
+        extension_number: _Iterable[int] | None = ...,
+    ) -> None: ...
+    base_type_name: str
+    @property
+    def extension_number(self) -> _containers.RepeatedScalarFieldContainer[int]: ...
+
+class ListServiceResponse(_Message):
+    def __init__(
+        self,
+        *,
+        service: _Iterable[ServiceResponse] | None = ...,
+    ) -> None: ...
+    @property
+    def service(self) -> _containers.RepeatedCompositeFieldContainer[ServiceResponse]: ...
+
+class ServiceResponse(_Message):
+    def __init__(
+        self,
+        *,
+        name: str | None = ...,
+    ) -> None: ...
+    name: str
+
+class ErrorResponse(_Message):
+    def __init__(
+        self,
+        *,
+        error_code: int | None = ...,
+        error_message: str | None = ...,
+    ) -> None: ...
+    error_code: int
+    error_message: str
+
 class Empty(_Message):
     def __init__(self) -> None: ...
 

@@ -92,10 +92,13 @@ def http_error_body(status: int, message: str) -> bytes:
     return error_body(errors.refused_by_http(code_of_http(status), message), status)
 
 
-def status_details(error: PubsubError) -> bytes:
-    """A serialized google.rpc.Status for the trailers, empty when the error has no details (service.md §8.4)."""
+def status_details(error: PubsubError, message: str) -> bytes:
+    """A serialized google.rpc.Status for the trailers, empty when the error has no details (service.md §8.4).
+
+    `message` is what the trailers themselves say.
+    """
     if not error.reason:
         return b""
-    status = pb.Status(code=error.code, message=error.message)
+    status = pb.Status(code=error.code, message=message)
     status.details.add().Pack(pb.ErrorInfo(reason=error.reason, domain=_ERROR_DOMAIN, metadata=error.metadata))
     return status.SerializeToString()

@@ -1,4 +1,4 @@
-"""The catalogue against a transcript of service.md §1 and against the real client's methods."""
+"""The catalogue against a transcript of service.md §1, gRPC's own services, and the real client's methods."""
 
 import dataclasses
 import re
@@ -155,7 +155,29 @@ IAM = {
     ),
 }
 
-each_rpc = pytest.mark.parametrize("rpc", RPCS, ids=lambda rpc: rpc.name)
+REFLECTION = ("ServerReflectionRequest", "ServerReflectionResponse")
+
+# gRPC's own services: path, types of request and reply.
+GRPC = {
+    "/grpc.health.v1.Health/Check": ("HealthCheckRequest", "HealthCheckResponse"),
+    "/grpc.health.v1.Health/List": ("HealthListRequest", "HealthListResponse"),
+    "/grpc.health.v1.Health/Watch": ("HealthCheckRequest", "HealthCheckResponse"),
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo": REFLECTION,
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": REFLECTION,
+}
+
+# Whether the client streams, and the server; all others do neither.
+STREAMING = {
+    "/google.pubsub.v1.Subscriber/StreamingPull": (True, True),
+    "/grpc.health.v1.Health/Watch": (False, True),
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo": (True, True),
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": (True, True),
+}
+
+each_rpc = pytest.mark.parametrize("rpc", RPCS, ids=lambda rpc: rpc.path)
+each_rpc_of_the_api = pytest.mark.parametrize(
+    "rpc", [rpc for rpc in RPCS if rpc.path not in GRPC], ids=lambda rpc: rpc.path
+)
 
 
 def type_names(rpc: Rpc) -> tuple[str, str]:
@@ -164,7 +186,7 @@ def type_names(rpc: Rpc) -> tuple[str, str]:
 
 @pytest.mark.rule("S1")
 def test_there_is_one_row_per_rpc_in_the_order_of_the_services() -> None:
-    assert [rpc.path for rpc in RPCS] == [*PUBSUB, *IAM]
+    assert [rpc.path for rpc in RPCS] == [*PUBSUB, *IAM, *GRPC]
 
 
 @pytest.mark.rule("S1")
@@ -195,16 +217,21 @@ def test_an_iam_rpc_is_bound_on_all_four_kinds_of_resource(path: str) -> None:
     assert type_names(BY_PATH[path]) == (request, response)
 
 
+@pytest.mark.rule("T15")
+@pytest.mark.parametrize("path", GRPC)
+def test_an_rpc_of_grpc_itself_is_not_offered_over_rest(path: str) -> None:
+    assert BY_PATH[path].http == ()
+    assert type_names(BY_PATH[path]) == GRPC[path]
+
+
 @pytest.mark.rule("S1")
 @each_rpc
-def test_only_streaming_pull_streams(rpc: Rpc) -> None:
-    streams = rpc.name == "streaming_pull"
-
-    assert (rpc.client_streaming, rpc.server_streaming) == (streams, streams)
+def test_few_rpcs_stream(rpc: Rpc) -> None:
+    assert (rpc.client_streaming, rpc.server_streaming) == STREAMING.get(rpc.path, (False, False))
 
 
 @pytest.mark.rule("S1")
-@each_rpc
+@each_rpc_of_the_api
 def test_the_snake_case_name_is_the_clients_method(rpc: Rpc) -> None:
     clients = {
         "Publisher": pubsub_v1.PublisherClient,

@@ -12,6 +12,8 @@ from google.protobuf import descriptor_pb2, json_format, message_factory
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 from google.protobuf.message import Message
 from google.pubsub_v1.types import pubsub, schema
+from grpc_health.v1 import health_pb2
+from grpc_reflection.v1alpha import reflection_pb2
 
 from emulator.api import catalogue, pb
 from tests.tools import descriptors
@@ -21,6 +23,8 @@ CLIENT_FILES = (
     schema.Schema.pb().DESCRIPTOR.file,
     iam_policy_pb2.DESCRIPTOR,
     policy_pb2.DESCRIPTOR,
+    health_pb2.DESCRIPTOR,
+    reflection_pb2.DESCRIPTOR,
 )
 
 
@@ -40,8 +44,15 @@ def enums_of(scope: Any) -> Iterator[EnumDescriptor]:
 CLIENT_MESSAGES = {message.full_name: message for file in CLIENT_FILES for message in messages_of(file)}
 CLIENT_ENUMS = {enum.full_name: enum for file in CLIENT_FILES for enum in enums_of(file)}
 OUR_FILES = [
-    pb.POOL.FindFileByName(f"google/{name}.proto")
-    for name in ("pubsub/v1/pubsub", "pubsub/v1/schema", "iam/v1/iam_policy", "iam/v1/policy")
+    pb.POOL.FindFileByName(f"{name}.proto")
+    for name in (
+        "google/pubsub/v1/pubsub",
+        "google/pubsub/v1/schema",
+        "google/iam/v1/iam_policy",
+        "google/iam/v1/policy",
+        "grpc/health/v1/health",
+        "grpc/reflection/v1alpha/reflection",
+    )
 ]
 
 each_message = pytest.mark.parametrize("name", CLIENT_MESSAGES)
@@ -182,7 +193,7 @@ def fill(message: Message, depth: int = 3) -> None:
     for field in message.DESCRIPTOR.fields:
         held = getattr(message, field.name)
         if field.message_type is None:
-            kind = type(field.default_value).__name__ if not field.is_repeated else SCALAR_KINDS[field.cpp_type]
+            kind = type(field.default_value).__name__ if not field.is_repeated else SCALAR_KINDS[field.type]
             value = field.enum_type.values[-1].number if field.enum_type else scalars[kind]
             held.append(value) if field.is_repeated else setattr(message, field.name, value)
         elif depth and field.message_type.GetOptions().map_entry:
@@ -194,9 +205,11 @@ def fill(message: Message, depth: int = 3) -> None:
 
 
 SCALAR_KINDS = {
-    FieldDescriptor.CPPTYPE_STRING: "str",
-    FieldDescriptor.CPPTYPE_INT32: "int",
-    FieldDescriptor.CPPTYPE_INT64: "int",
+    FieldDescriptor.TYPE_STRING: "str",
+    FieldDescriptor.TYPE_BYTES: "bytes",
+    FieldDescriptor.TYPE_ENUM: "int",
+    FieldDescriptor.TYPE_INT32: "int",
+    FieldDescriptor.TYPE_INT64: "int",
 }
 
 
@@ -243,6 +256,15 @@ class TestRepairs:
         found = pb.POOL.FindFileContainingSymbol(f"google.pubsub.v1.{name}")
 
         assert found.name == f"google/pubsub/v1/{file}.proto"
+
+    @pytest.mark.rule("T15")
+    def test_both_versions_of_reflection_differ_in_their_names_only(self) -> None:
+        stable, alpha = (
+            next(file for file in pb.FILES.file if file.name == f"grpc/reflection/{version}/reflection.proto")
+            for version in ("v1", "v1alpha")
+        )
+
+        assert str(stable) == str(alpha).replace("v1alpha", "v1").replace("  deprecated: true\n", "")
 
     def test_no_file_of_the_client_library_is_left(self) -> None:
         assert [file.name for file in pb.FILES.file if "pubsub_v1" in str(file)] == []

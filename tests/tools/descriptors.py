@@ -1,16 +1,17 @@
-"""Builds the descriptor set and the typed stub of emulator/api/pb.py from the installed google-cloud-pubsub."""
+"""Builds the descriptor set and the typed stub of emulator/api/pb.py from the installed client libraries."""
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from google.api import annotations_pb2, http_pb2
 from google.iam.v1 import iam_policy_pb2
-from google.protobuf import descriptor_pb2, descriptor_pool, empty_pb2
+from google.protobuf import descriptor_pb2, descriptor_pool, empty_pb2, text_format
 from google.pubsub_v1.services.publisher.transports.grpc import PublisherGrpcTransport
 from google.pubsub_v1.services.publisher.transports.rest_base import _BasePublisherRestTransport
 from google.pubsub_v1.services.schema_service.transports.grpc import SchemaServiceGrpcTransport
@@ -19,6 +20,8 @@ from google.pubsub_v1.services.subscriber.transports.grpc import SubscriberGrpcT
 from google.pubsub_v1.services.subscriber.transports.rest_base import _BaseSubscriberRestTransport
 from google.pubsub_v1.types import pubsub, schema
 from google.rpc import error_details_pb2, status_pb2
+from grpc_health.v1 import health_pb2
+from grpc_reflection.v1alpha import reflection_pb2
 
 from tests.tools import stubs
 
@@ -31,7 +34,7 @@ STUB = API / "pb.pyi"
 
 # Files that are repaired here. The others are copied as the installed libraries have them, so a newer protobuf
 # changes their bytes without making what we ship wrong: they are not compared.
-REPAIRED = ("google/pubsub/v1/", "google/iam/v1/")
+REPAIRED = ("google/pubsub/v1/", "google/iam/v1/", "grpc/")
 
 PUBSUB_FILE = "google/pubsub/v1/pubsub.proto"
 SCHEMA_FILE = "google/pubsub/v1/schema.proto"
@@ -210,8 +213,26 @@ def _iam_file() -> descriptor_pb2.FileDescriptorProto:
     return file
 
 
+def _grpc_file(descriptor: Any) -> descriptor_pb2.FileDescriptorProto:
+    """A file of gRPC's own, under the name that it has outside of Python's packages."""
+    file = _copy(descriptor)
+    file.name = re.sub(r"^grpc_(\w+)/", r"grpc/\1/", file.name)
+    return file
+
+
+def _reflection_v1() -> descriptor_pb2.FileDescriptorProto:
+    """The stable version of reflection, which Python's package lacks: v1alpha under another name."""
+    text = text_format.MessageToString(_grpc_file(reflection_pb2.DESCRIPTOR)).replace("v1alpha", "v1")
+    file = text_format.Parse(text, descriptor_pb2.FileDescriptorProto())
+    file.options.ClearField("deprecated")
+    return file
+
+
 def _repaired() -> dict[str, descriptor_pb2.FileDescriptorProto]:
     files = [
+        _grpc_file(health_pb2.DESCRIPTOR),
+        _reflection_v1(),
+        _grpc_file(reflection_pb2.DESCRIPTOR),
         _pubsub_file(pubsub.Topic.pb().DESCRIPTOR.file, PUBSUB_FILE),
         _pubsub_file(schema.Schema.pb().DESCRIPTOR.file, SCHEMA_FILE),
         _iam_file(),

@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import logging
-import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import cast
@@ -11,7 +9,8 @@ from typing import cast
 import pytest
 
 from emulator.limits import REQUEST_HEADER_MAX_BYTES
-from emulator.wire.listener import PREFACE, Listener, Sniffer, Verdict, sniff
+from emulator.wire.http2.frames import PREFACE
+from emulator.wire.listener import Listener, Sniffer, Verdict, sniff
 from emulator.wire.sockets import open_sockets, port_of
 from tests.wire.serving import LOOPS, Client, LoopFactory, LoopOfItsOwn, connected
 
@@ -60,11 +59,9 @@ class Ports:
         self._loop = loop
         self._stack = stack
 
-    def open(self, *, http2: bool = True, timeout_s: float = 60) -> Port:
+    def open(self, *, timeout_s: float = 60) -> Port:
         log: list[str] = []
-        listener = Listener(
-            lambda: Recorder("http1", log), (lambda: Recorder("http2", log)) if http2 else None, timeout_s
-        )
+        listener = Listener(lambda: Recorder("http1", log), lambda: Recorder("http2", log), timeout_s)
         self._stack.callback(self._loop.call, listener.close)
         return Port(self._loop, listener, log)
 
@@ -198,8 +195,8 @@ def test_who_has_said_it_stays(ports: Ports) -> None:
 
 
 @pytest.mark.rule("T18")
-def test_ten_seconds_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    listener = Listener(asyncio.Protocol)
+def test_ten_seconds_are_given() -> None:
+    listener = Listener(asyncio.Protocol, asyncio.Protocol)
 
     sniffer = listener._accept()
 
@@ -220,19 +217,6 @@ def test_a_line_without_end_is_refused_in_json(ports: Ports) -> None:
         assert (error["code"], error["status"]) == (431, "RESOURCE_EXHAUSTED")
         assert str(REQUEST_HEADER_MAX_BYTES) in error["message"]
         assert client.is_closed()
-
-
-def test_grpc_is_turned_away_with_one_warning(ports: Ports, caplog: pytest.LogCaptureFixture) -> None:
-    port = ports.open(http2=False)
-    for _ in range(3):
-        with connected(port.number) as client:
-            client.send(PREFACE)
-
-            assert client.is_closed()
-
-    (record,) = caplog.records
-    assert record.levelno == logging.WARNING
-    assert re.search(r"gRPC.*REST only", record.getMessage())
 
 
 def test_a_client_that_leaves_undecided_is_forgotten(ports: Ports, caplog: pytest.LogCaptureFixture) -> None:

@@ -78,7 +78,7 @@ class Port:
         self.rest = rest
         self.server = server
         self.events = events
-        self.listener = Listener(server.connection)
+        self.listener = Listener(server.connection, asyncio.Protocol)
         sockets = open_sockets("127.0.0.1", 0)
         self.number = port_of(sockets)
         loop.run(server.start())

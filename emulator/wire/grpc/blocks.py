@@ -7,6 +7,7 @@ from urllib.parse import quote_from_bytes
 from emulator.errors import Code, PubsubError
 from emulator.wire.grpc.heads import ENCODINGS
 from emulator.wire.http2.heads import encode
+from emulator.wire.status import status_details
 
 _MESSAGE_MAX_BYTES: Final = 500
 _STATUS_200: Final = (":status", "200")
@@ -18,24 +19,24 @@ HEADERS: Final = encode([_STATUS_200, _CONTENT_TYPE])
 OK: Final = encode([("grpc-status", "0")])
 
 
-def escape_message(text: str) -> str:
-    """A grpc-message: percent-encoded UTF-8 of at most 500 bytes, cut between code points."""
-    escaped = quote_from_bytes(text.encode(errors="replace"), safe=_SAFE)
-    while len(escaped) > _MESSAGE_MAX_BYTES:
-        # At least one byte per character, so this never cuts too much at once.
-        excess = len(escaped) - _MESSAGE_MAX_BYTES
-        text = text[: -max(1, excess // 12)]
-        escaped = quote_from_bytes(text.encode(errors="replace"), safe=_SAFE)
-    return escaped
+def fit_message(text: str) -> tuple[str, str]:
+    """As much of a text as a grpc-message may hold, and its percent-encoded UTF-8: at most 500 bytes, whole characters.
 
-
-def error(problem: PubsubError, details: bytes, *, alone: bool) -> bytes:
-    """Trailers for a failed call; `alone` makes them the whole reply (clients.md T31).
-
-    `details` is a serialized google.rpc.Status, empty for none.
+    Clients compare the text with the one in grpc-status-details-bin, so both have to be cut alike.
     """
+    text = text.encode(errors="replace").decode()
+    while len(escaped := quote_from_bytes(text.encode(), safe=_SAFE)) > _MESSAGE_MAX_BYTES:
+        # A character takes at most twelve bytes, so this never cuts too much at once.
+        text = text[: -max(1, (len(escaped) - _MESSAGE_MAX_BYTES) // 12)]
+    return text, escaped
+
+
+def error(problem: PubsubError, *, alone: bool) -> bytes:
+    """Trailers for a failed call; `alone` makes them the whole reply (clients.md T31)."""
+    message, escaped = fit_message(problem.message)
     fields = [_STATUS_200, _CONTENT_TYPE] if alone else []
-    fields += [("grpc-status", str(int(problem.code))), ("grpc-message", escape_message(problem.message))]
+    fields += [("grpc-status", str(int(problem.code))), ("grpc-message", escaped)]
+    details = status_details(problem, message)
     if details:
         fields.append(("grpc-status-details-bin", b64encode(details).decode().rstrip("=")))
     if problem.code is Code.UNIMPLEMENTED and alone:

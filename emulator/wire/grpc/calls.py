@@ -23,6 +23,31 @@ _ANSWER_AHEAD_S: Final = 0.1
 _INFO: Final = CallInfo()
 
 
+class Refusal:
+    """A request that isn't gRPC's: answered once it has come to its end.
+
+    A reply before that is allowed, but what sends such requests takes a stream that ends under its hands for broken
+    (curl does).
+    """
+
+    __slots__ = ("_block", "_stream")
+
+    def __init__(self, stream: Stream, block: bytes) -> None:
+        self._stream = stream
+        self._block = block
+
+    def data(self, chunk: bytes, end: bool) -> None:
+        if end:
+            self._stream.finish(self._block)
+
+    def gone(self) -> None: ...
+
+    def writable(self) -> None: ...
+
+    def __repr__(self) -> str:
+        return f"<Refusal {self._stream!r}>"
+
+
 class UnaryCall:
     """Collects one message, dispatches it inline, writes the reply. No task; a timer only while it is parked."""
 
@@ -54,8 +79,8 @@ class UnaryCall:
                     raise errors.second_message()
             if end:
                 self._run(self._only_message(self._let_go()))
-        except PubsubError as problem:
-            self._fail(problem)
+        except Exception as problem:
+            self._fail(self._connection.as_answer(self._rpc, problem))
 
     def _let_go(self) -> bytes:
         buffer, self._buffer = self._buffer, None
@@ -93,22 +118,30 @@ class UnaryCall:
         wait = self._connection.wait_s
         if self._deadline is not None:
             wait = min(wait, self._deadline - self._connection.loop.time() - _ANSWER_AHEAD_S)
-        self._timer = self._connection.loop.call_later(max(0.0, wait), parked.hurry)
+        self._timer = self._connection.loop.call_later(max(0.0, wait), self._hurry)
         parked.when_done(self._on_parked)
+
+    def _hurry(self) -> None:
+        """Whoever can answers with what there is; who can't has until the caller's deadline."""
+        self._timer = None
+        if self._parked is not None:
+            self._parked.hurry()
+        if self._parked is not None and self._deadline is not None:
+            self._timer = self._connection.loop.call_at(self._deadline, self._on_deadline)
+
+    def _on_deadline(self) -> None:
+        self._withdraw()
+        self._fail(errors.deadline_exceeded())
+        self._connection.wake()
 
     def _on_parked(self) -> None:
         parked, self._parked = self._parked, None
         assert parked is not None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._withdraw()
         try:
             self._reply(parked.result())
-        except PubsubError as problem:
-            self._fail(problem)
         except Exception as problem:
-            self._connection.log_failure(self._rpc, problem)
-            self._fail(errors.internal(problem))
+            self._fail(self._connection.as_answer(self._rpc, problem))
         self._connection.wake()
 
     def _reply(self, reply: Message | Undoable[Message]) -> None:
@@ -116,23 +149,28 @@ class UnaryCall:
             self._give_back = reply.give_back
             reply = reply.message
         self._stream.reply(blocks.HEADERS, messages.frame(reply.SerializeToString()), blocks.OK)
-        if self._stream.closed:
+        if self._give_back is not None and self._stream.closed:
+            self._connection.unwritten.append(self._give_back)
             self._give_back = None
 
     def _fail(self, problem: PubsubError) -> None:
-        self._let_go()
+        self.gone()
         self._connection.fail(self._stream, problem, alone=True)
         self._stream.call = NO_CALL
 
-    def gone(self) -> None:
-        """The caller went away: nothing may stay leased to it (service.md §7.2.4)."""
-        self._let_go()
+    def _withdraw(self) -> None:
+        """Wait for no reply any more."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if self._parked is not None:
             parked, self._parked = self._parked, None
             parked.cancel()
+
+    def gone(self) -> None:
+        """There will be no reply: nothing may stay leased to its caller (service.md §7.2.4)."""
+        self._let_go()
+        self._withdraw()
         if self._give_back is not None:
             give_back, self._give_back = self._give_back, None
             give_back()
@@ -166,7 +204,17 @@ class Conversation(Protocol):
 class StreamingCall:
     """A call with a stream of messages on either side, as the service's conversation uses it."""
 
-    __slots__ = ("_connection", "_conversation", "_deframer", "_headers_sent", "_held", "_rpc", "_stream", "_timer")
+    __slots__ = (
+        "_connection",
+        "_conversation",
+        "_deframer",
+        "_headers_sent",
+        "_held",
+        "_over",
+        "_rpc",
+        "_stream",
+        "_timer",
+    )
 
     def __init__(self, connection: "GrpcConnection", stream: Stream, rpc: Rpc, head: GrpcHead) -> None:
         self._connection = connection
@@ -175,33 +223,40 @@ class StreamingCall:
         self._deframer = messages.Deframer(head.encoding)
         self._held = 0
         self._headers_sent = False
+        self._over = False
         self._conversation: Conversation | None = None
         self._timer: asyncio.TimerHandle | None = None
         if head.timeout is not None:
             self._timer = connection.loop.call_later(head.timeout, self._on_deadline)
 
-    def start(self, conversation: Conversation) -> None:
-        self._conversation = conversation
+    def start(self, opener: Callable[["StreamingCall"], Conversation]) -> None:
+        """Have the service open its side; it may end the call at once."""
+        try:
+            conversation = opener(self)
+        except Exception as problem:
+            self._failed(problem)
+            return
+        if not self._over:
+            self._conversation = conversation
 
     # The peer's side
 
     def data(self, chunk: bytes, end: bool) -> None:
         try:
             for message in self._deframer.feed(chunk):
-                if (conversation := self._conversation) is None:
+                if self._conversation is None:
                     return
-                conversation.message(self._parse(message))
+                self._conversation.message(self._parse(message))
+            if self._over:
+                return
             self._hold(self._deframer.pending)
             if end:
                 if self._deframer.pending:
                     raise errors.truncated_message()
-                if (conversation := self._conversation) is not None:
-                    conversation.half_closed()
-        except PubsubError as problem:
-            self.fail(problem, tell=True)
+                if self._conversation is not None:
+                    self._conversation.half_closed()
         except Exception as problem:
-            self._connection.log_failure(self._rpc, problem)
-            self.fail(errors.internal(problem), tell=True)
+            self._failed(problem)
 
     def _parse(self, message: bytes) -> Message:
         try:
@@ -220,14 +275,21 @@ class StreamingCall:
         self._end(tell=True)
 
     def writable(self) -> None:
-        if self._conversation is not None:
-            self._conversation.writable()
+        try:
+            if self._conversation is not None:
+                self._conversation.writable()
+        except Exception as problem:
+            self._failed(problem)
+
+    def _failed(self, problem: Exception) -> None:
+        self.fail(self._connection.as_answer(self._rpc, problem), tell=True)
 
     def _on_deadline(self) -> None:
         self._timer = None
         self.fail(errors.deadline_exceeded(), tell=True)
 
     def _end(self, *, tell: bool) -> None:
+        self._over = True
         self._hold(0)
         if self._timer is not None:
             self._timer.cancel()
@@ -237,39 +299,47 @@ class StreamingCall:
         if tell and conversation is not None:
             conversation.gone()
 
-    # The service's side
+    # The service's side; once the call is over, none of these does anything.
 
     def ready(self) -> bool:
-        """Whether a message given now would leave at once."""
-        return self._stream.ready()
+        """Whether a message given now would leave at once; after a False, `writable` tells when that changes."""
+        return not self._over and self._stream.ready()
 
     def send(self, message: Message) -> None:
         self.send_bytes(message.SerializeToString())
 
     def send_bytes(self, message: bytes) -> None:
         """Send a serialized message."""
-        self.send_headers()
-        self._stream.send_data(messages.frame(message))
-        self._connection.wake()
+        if not self._over:
+            self.send_headers()
+            self._stream.send_data(messages.frame(message))
+            self._connection.wake()
 
     def send_headers(self) -> None:
         """Send the initial metadata, once."""
-        if not self._headers_sent:
+        if not self._over and not self._headers_sent:
             self._headers_sent = True
             self._stream.send_headers(blocks.HEADERS)
+            self._connection.wake()
+
+    def next_turn(self, callback: Callable[[], None]) -> None:
+        """Go on later, when other connections had their turn."""
+        self._connection.loop.call_soon(callback)
 
     def finish(self) -> None:
         """End with OK, after everything that was sent."""
-        self.send_headers()
-        self._stream.finish(blocks.OK)
-        self._end(tell=False)
-        self._connection.wake()
+        if not self._over:
+            self.send_headers()
+            self._stream.finish(blocks.OK)
+            self._end(tell=False)
+            self._connection.wake()
 
     def fail(self, problem: PubsubError, *, tell: bool = False) -> None:
         """End with an error now; what is unsent is dropped. `tell`: the conversation does not know yet."""
-        self._connection.fail(self._stream, problem, alone=not self._headers_sent)
-        self._end(tell=tell)
-        self._connection.wake()
+        if not self._over:
+            self._connection.fail(self._stream, problem, alone=not self._headers_sent)
+            self._end(tell=tell)
+            self._connection.wake()
 
     def __repr__(self) -> str:
         return f"<StreamingCall {self._rpc.method} {self._stream!r}>"

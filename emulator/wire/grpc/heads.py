@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from emulator import errors
@@ -13,7 +14,7 @@ ENCODINGS: Final = ("identity", "gzip", "deflate")
 
 _CONTENT_TYPE = re.compile(r"application/grpc(\+proto)?[ \t]*(;.*)?", re.IGNORECASE | re.DOTALL)
 _TIMEOUT = re.compile(r"([0-9]{1,8})([HMSmun])")
-_UNIT_S = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
+_UNIT_S: Final = MappingProxyType({"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9})
 
 
 @dataclass(frozen=True, slots=True)

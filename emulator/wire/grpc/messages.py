@@ -2,13 +2,14 @@
 
 import zlib
 from collections.abc import Iterator
+from types import MappingProxyType
 from typing import Final
 
 from emulator import errors
 from emulator.limits import REQUEST_BODY_MAX_BYTES
 
 PREFIX_BYTES: Final = 5
-_WINDOW_BITS: Final = {"gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
+_WINDOW_BITS: Final = MappingProxyType({"gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS})
 
 
 def frame(message: bytes) -> bytes:
@@ -73,4 +74,6 @@ def decompress(message: bytes, encoding: str) -> bytes:
         raise errors.message_too_large(len(plain), REQUEST_BODY_MAX_BYTES)
     if not unpacker.eof:
         raise errors.bad_compression(encoding, "it ends too early")
+    if unpacker.unused_data:
+        raise errors.bad_compression(encoding, "something follows it")
     return plain

@@ -5,6 +5,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, TypeAlias, cast
@@ -14,12 +15,11 @@ from emulator.api.catalogue import Rpc
 from emulator.api.dispatch import Dispatcher
 from emulator.errors import PubsubError
 from emulator.wire.grpc import blocks, heads
-from emulator.wire.grpc.calls import Conversation, StreamingCall, UnaryCall
+from emulator.wire.grpc.calls import Conversation, Refusal, StreamingCall, UnaryCall
 from emulator.wire.http2.connection import Connection
 from emulator.wire.http2.frames import Http2Error
 from emulator.wire.http2.heads import RequestHead
 from emulator.wire.http2.stream import Stream
-from emulator.wire.status import status_details
 
 logger = logging.getLogger(__name__)
 
@@ -28,9 +28,10 @@ _FRAMES_AT_ONCE: Final = 64
 _TURN_S: Final = 0.005
 _WRITE_HIGH_WATER_BYTES: Final = 262_144
 _HELD_MAX_BYTES: Final = 134_217_728
+_QUEUED_MAX_BYTES: Final = 134_217_728
 _GOAWAY_PING: Final = b"goodbye!"
 _GOAWAY_WAIT_S: Final = 0.2
-# In real time: how long a stopping server waits for peers to take their last answers.
+# In real time: how long a peer is given to take its last answers.
 _GOODBYE_MAX_S: Final = 1.0
 
 Opener: TypeAlias = Callable[[StreamingCall], Conversation]
@@ -75,10 +76,13 @@ class GrpcServer:
         """End every connection in two steps, once its calls are answered (clients.md T10, T35)."""
         for connection in list(self.connections):
             connection.say_goodbye()
-        if self.connections:
-            await asyncio.wait([connection.closed for connection in self.connections], timeout=_GOODBYE_MAX_S)
+        lost = [connection.closed for connection in self.connections]
+        if lost:
+            await asyncio.wait(lost, timeout=_GOODBYE_MAX_S)
         for connection in list(self.connections):
             connection.abort()  # its peer does not read
+        for closed in lost:
+            await closed
 
     def __repr__(self) -> str:
         return f"<GrpcServer methods={len(self.methods)} connections={len(self.connections)}>"
@@ -102,6 +106,10 @@ class GrpcConnection(asyncio.Protocol):
         self._held_bytes = 0
         self._goodbye: asyncio.TimerHandle | None = None
         self._leaving = False
+        self._over = False
+        self._hanging_up: asyncio.TimerHandle | None = None
+        # How to undo replies that no transport has taken yet.
+        self.unwritten: list[Callable[[], None]] = []
         self._streaming: set[StreamingCall] = set()
 
     # Transport
@@ -117,15 +125,16 @@ class GrpcConnection(asyncio.Protocol):
         self._flush()
 
     def data_received(self, data: bytes) -> None:
-        self._http2.feed(data)
-        if not self._turn_planned:
+        if not self._over:
+            self._http2.feed(data)
             self._turn()
+
+    def eof_received(self) -> None:
+        """A peer that will not even open its windows again is gone."""
+        self._hang_up()
 
     def _turn(self) -> None:
         """Handle what was received, for a bounded time; the rest comes after others had their turn."""
-        self._turn_planned = False
-        if self._transport is None:
-            return
         until = time.monotonic() + _TURN_S
         self._in_turn = True
         try:
@@ -136,26 +145,28 @@ class GrpcConnection(asyncio.Protocol):
                     break
         except Http2Error as problem:
             logger.debug("peer=%s ended: %s", self._peer(), problem)
-            self._flush()
-            self._transport.close()
+            self._hang_up()
             return
         except Exception:
             logger.exception("peer=%s ended by a failure of this server", self._peer())
-            self._transport.abort()
+            self._over = True
+            self.abort()
             return
         finally:
             self._in_turn = False
         self._flush()
         if more and not self._writing_paused:
+            self._plan_turn()
+
+    def _plan_turn(self) -> None:
+        if not self._turn_planned and self._transport is not None:
             self._turn_planned = True
             self._transport.pause_reading()
             self.loop.call_soon(self._turn_again)
 
     def _turn_again(self) -> None:
         self._turn_planned = False
-        if self._transport is None:
-            return
-        if not self._writing_paused:
+        if self._transport is not None and not self._over and not self._writing_paused:
             self._transport.resume_reading()
             self._turn()
 
@@ -167,11 +178,9 @@ class GrpcConnection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._writing_paused = False
-        self._http2.sender.pause(paused=False)
-        if self._transport is not None:
-            self._transport.resume_reading()
-            if not self._in_turn:
-                self._turn()
+        if not self._over:
+            self._http2.sender.pause(paused=False)
+            self._plan_turn()
 
     def wake(self) -> None:
         """Something was written outside of a turn: it leaves with whatever else this loop turn brings."""
@@ -185,19 +194,41 @@ class GrpcConnection(asyncio.Protocol):
 
     def _flush(self) -> None:
         out = self._http2.sender.take()
-        if out and self._transport is not None:
-            self._transport.write(out)
-        if self._leaving and self._http2.open_streams == 0 and self._transport is not None:
-            self._transport.close()
+        transport = self._transport
+        if transport is None:
+            return
+        if out:
+            transport.write(out)
+            if self.unwritten and not transport.is_closing():
+                self.unwritten.clear()
+        if self._leaving and self._http2.open_streams == 0:
+            transport.close()
+
+    def _hang_up(self) -> None:
+        """Read and answer nothing more; what is written already has a moment to leave."""
+        if not self._over:
+            self._over = True
+            self._flush()
+            self._let_go_of_calls()
+            if self._transport is not None:
+                self._transport.close()
+                self._hanging_up = self.loop.call_later(_GOODBYE_MAX_S, self.abort)
+
+    def _let_go_of_calls(self) -> None:
+        self._http2.lost()
+        unwritten, self.unwritten = self.unwritten, []
+        for give_back in unwritten:
+            give_back()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        if self._goodbye is not None:
-            self._goodbye.cancel()
-        self._http2.lost()
+        self._over = True
+        for timer in (self._goodbye, self._hanging_up):
+            if timer is not None:
+                timer.cancel()
+        self._let_go_of_calls()
         self._server.connections.discard(self)
-        if not self.closed.done():
-            self.closed.set_result(None)
+        self.closed.set_result(None)
 
     def _peer(self) -> object:
         return self._transport.get_extra_info("peername") if self._transport else None
@@ -207,11 +238,14 @@ class GrpcConnection(asyncio.Protocol):
     def request(self, stream: Stream, head: RequestHead) -> None:
         grpc = heads.read(head)
         if grpc.http_status:
-            stream.finish(blocks.http_error(grpc.http_status))
+            stream.call = Refusal(stream, blocks.http_error(grpc.http_status))
             return
         method = self._server.methods.get(head.path)
         if grpc.error is not None:
             self.fail(stream, grpc.error, alone=True)
+        elif self._http2.sender.queued_bytes > _QUEUED_MAX_BYTES:
+            # It asks and asks, and does not open its windows for the answers.
+            self.fail(stream, errors.too_much_unread(_QUEUED_MAX_BYTES), alone=True)
         elif method is None:
             self.fail(stream, errors.unknown_method(head.path), alone=True)
         elif not (method.rpc.client_streaming or method.rpc.server_streaming):
@@ -222,17 +256,21 @@ class GrpcConnection(asyncio.Protocol):
             call = StreamingCall(self, stream, method.rpc, grpc)
             stream.call = call
             self._streaming.add(call)
-            call.start(method.opener(call))
+            call.start(method.opener)
 
     def fail(self, stream: Stream, problem: PubsubError, *, alone: bool) -> None:
         """End a stream with a status; `alone`: nothing of a reply was sent before."""
-        stream.cut(blocks.error(problem, status_details(problem), alone=alone))
+        stream.cut(blocks.error(problem, alone=alone))
 
     def forget(self, call: StreamingCall) -> None:
         self._streaming.discard(call)
 
-    def log_failure(self, rpc: Rpc, problem: BaseException) -> None:
+    def as_answer(self, rpc: Rpc, problem: Exception) -> PubsubError:
+        """What the caller is told of a failure; one that nobody thought of is logged."""
+        if isinstance(problem, PubsubError):
+            return problem
         logger.error("rpc=%s failed unexpectedly", rpc.method, exc_info=problem)
+        return errors.internal(problem)
 
     # Memory
 
@@ -252,7 +290,7 @@ class GrpcConnection(asyncio.Protocol):
     @property
     def buffered_bytes(self) -> int:
         unwritten = self._transport.get_write_buffer_size() if self._transport else 0
-        return self._held_bytes + self._http2.unprocessed() + unwritten
+        return self._held_bytes + self._http2.unprocessed() + self._http2.sender.queued_bytes + unwritten
 
     # The end
 
@@ -288,8 +326,9 @@ def _keep_alive(peer: socket.socket | None) -> None:
     """Have the kernel find out that a silent peer is dead, so that what is queued for it is redelivered (T37)."""
     if peer is None:
         return
-    peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, seconds in (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
-        option = getattr(socket, name, None)
-        if option is not None:
-            peer.setsockopt(socket.IPPROTO_TCP, option, seconds)
+    with suppress(OSError):  # some systems refuse it on a connection that has been reset meanwhile
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, seconds in (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
+            option = getattr(socket, name, None)
+            if option is not None:
+                peer.setsockopt(socket.IPPROTO_TCP, option, seconds)

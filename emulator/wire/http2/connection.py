@@ -1,31 +1,20 @@
 """One HTTP/2 connection of a server, without I/O: `feed` and `process` bytes in, `take_output` bytes out."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Protocol
 
-from emulator.wire.http2 import frames
+from emulator.wire.http2 import frames, settings
 from emulator.wire.http2.closed import Closed, ClosedStreams
-from emulator.wire.http2.frames import ErrorCode, Http2Error, Setting, StreamError
-from emulator.wire.http2.heads import HeadDecoder, RequestHead
+from emulator.wire.http2.frames import ErrorCode, Http2Error, StreamError
+from emulator.wire.http2.heads import HeadDecoder, RequestHead, split_fields
 from emulator.wire.http2.sending import Sender
+from emulator.wire.http2.settings import Settings
 from emulator.wire.http2.stream import Stream
 
 _BLOCK_MAX_BYTES: Final = 131_072
 _BLOCK_MAX_FRAMES: Final = 1_024
 # A flag of ours above the eight of the frame.
 _DEPENDS_ON_ITSELF: Final = 0x100
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What this server announces, and where its patience ends."""
-
-    max_concurrent_streams: int = 10_000
-    stream_window: int = 1_048_576
-    connection_window: int = 16_777_216
-    max_header_list: int = 65_536
-    max_frame_size: int = frames.MIN_MAX_FRAME_SIZE
 
 
 class Handler(Protocol):
@@ -39,16 +28,15 @@ class Handler(Protocol):
 class Connection:
     """Frames, streams and windows. Reads only what it is fed; `process` raises Http2Error after queueing a GOAWAY."""
 
-    def __init__(self, handler: Handler, settings: Settings | None = None) -> None:
+    def __init__(self, handler: Handler, announced: Settings | None = None) -> None:
         self._handler = handler
-        self._settings = settings or Settings()
+        self._settings = announced or Settings()
         self._buffer = b""
         self._position = 0
         self._heads = HeadDecoder(self._settings.max_header_list)
         self._streams: dict[int, Stream] = {}
         self._closed = ClosedStreams()
-        self._last_stream_id = 0
-        self._refusing = False
+        self._last_accepted = frames.MAX_STREAM_ID
         self._block: list[bytes] | None = None
         self._block_bytes = 0
         self._block_stream = 0
@@ -57,7 +45,6 @@ class Connection:
         self._settings_seen = False
         self._received_unacked = 0
         self.sender = Sender(self._on_ended)
-        self.peer_max_header_list: int | None = None
         self.on_ping_ack: Callable[[bytes], None] | None = None
         self._handlers: dict[int, Callable[[int, int, bytes], None]] = {
             frames.PRIORITY: self._on_priority,
@@ -72,17 +59,7 @@ class Connection:
 
     def start(self) -> None:
         """Queue the first frames: SETTINGS and the connection's window (clients.md T19)."""
-        announced = self._settings
-        self.sender.raw(
-            frames.settings(
-                {
-                    Setting.MAX_CONCURRENT_STREAMS: announced.max_concurrent_streams,
-                    Setting.INITIAL_WINDOW_SIZE: announced.stream_window,
-                    Setting.MAX_HEADER_LIST_SIZE: announced.max_header_list,
-                }
-            )
-            + frames.window_update(0, announced.connection_window - frames.DEFAULT_WINDOW)
-        )
+        self.sender.control(self._settings.announcement())
 
     @property
     def open_streams(self) -> int:
@@ -91,29 +68,24 @@ class Connection:
     def lost(self) -> None:
         """The transport is gone: every call hears that nothing more will be written."""
         streams, self._streams = self._streams, {}
+        # All before any: what one call gives back must not be sent on another of this connection.
         for stream in streams.values():
             self.sender.forget(stream)
+        for stream in streams.values():
             stream.call.gone()
 
     def announce_goaway(self, opaque: bytes) -> None:
         """First step of the end: no new streams, please; the PING tells when the peer has read it (clients.md T35)."""
-        self.sender.raw(frames.goaway(frames.MAX_WINDOW, ErrorCode.NO_ERROR) + frames.ping(opaque, ack=False))
+        self.sender.raw(frames.goaway(frames.MAX_STREAM_ID, ErrorCode.NO_ERROR) + frames.ping(opaque, ack=False))
 
     def final_goaway(self) -> None:
         """Second step: streams after the last one are refused."""
-        self._refusing = True
-        self.sender.raw(frames.goaway(self._last_stream_id, ErrorCode.NO_ERROR))
+        self._last_accepted = min(self._last_accepted, self._closed.last)
+        self._goaway(ErrorCode.NO_ERROR)
 
-    def ping(self, opaque: bytes) -> None:
-        self.sender.raw(frames.ping(opaque, ack=False))
-
-    def reset(self, stream: Stream, code: ErrorCode) -> None:
-        """Give a stream up."""
-        if not stream.closed:
-            self.sender.raw_control(frames.rst_stream(stream.id, code))
-            self.sender.forget(stream)
-            self._streams.pop(stream.id, None)
-            self._closed.add(stream.id, Closed.BY_US)
+    def _goaway(self, code: ErrorCode) -> None:
+        # The last id never rises from one GOAWAY to the next (RFC 9113 §6.8).
+        self.sender.raw(frames.goaway(min(self._last_accepted, self._closed.last), code))
 
     def _on_ended(self, stream: Stream) -> None:
         self.sender.forget(stream)
@@ -144,7 +116,7 @@ class Connection:
                 if not self._next_frame():
                     return False
         except Http2Error as problem:
-            self.sender.raw(frames.goaway(self._last_stream_id, problem.code))
+            self._goaway(problem.code)
             raise
         return True
 
@@ -170,7 +142,7 @@ class Connection:
         if end > len(buffer):
             return False
         self._position = end
-        self._dispatch(kind, flags, stream_id & 0x7FFF_FFFF, buffer[start:end])
+        self._dispatch(kind, flags, stream_id & frames.MAX_STREAM_ID, buffer[start:end])
         return True
 
     def _dispatch(self, kind: int, flags: int, stream_id: int, payload: bytes) -> None:
@@ -191,26 +163,20 @@ class Connection:
             self._stream_error(stream_id, problem.code)
 
     def _stream_error(self, stream_id: int, code: ErrorCode) -> None:
-        stream = self._streams.get(stream_id)
+        self.sender.raw_control(frames.rst_stream(stream_id, code))
+        self._closed.add(stream_id, Closed.BY_US)
+        stream = self._streams.pop(stream_id, None)
         if stream is not None:
-            self.reset(stream, code)
+            self.sender.forget(stream)
             stream.call.gone()
-        else:
-            self._closed.add(stream_id, Closed.BY_US)
-            self.sender.raw_control(frames.rst_stream(stream_id, code))
 
     # Requests
 
     def _on_headers(self, flags: int, stream_id: int, payload: bytes) -> None:
         if stream_id == 0:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "HEADERS on stream 0")
-        if flags & frames.PADDED:
-            payload = frames.strip_padding(payload, flags)
-        if flags & frames.WITH_PRIORITY:
-            if len(payload) < 5:
-                raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "HEADERS too short for its priority")
-            depends_on = frames.unpack_u32(payload)[0] & 0x7FFF_FFFF
-            payload = payload[5:]
+        if flags & (frames.PADDED | frames.WITH_PRIORITY):
+            depends_on, payload = frames.strip_priority(payload, flags)
             if depends_on == stream_id:
                 flags |= _DEPENDS_ON_ITSELF
         if flags & frames.END_HEADERS:
@@ -232,14 +198,14 @@ class Connection:
             self._on_block(self._block_flags, stream_id, b"".join(block))
 
     def _on_block(self, flags: int, stream_id: int, block: bytes) -> None:
-        if stream_id <= self._last_stream_id or not stream_id & 1:
+        closed = self._closed
+        if stream_id <= closed.last or not stream_id & 1:
             self._on_later_block(flags, stream_id, block)
             return
-        self._closed.skipped(self._last_stream_id + 2, stream_id)
-        self._last_stream_id = stream_id
+        closed.opened(stream_id)
         head = self._heads.request(block)
-        if self._refusing:
-            self._closed.add(stream_id, Closed.BY_US)
+        if stream_id > self._last_accepted:
+            closed.add(stream_id, Closed.BY_US)
             return
         if len(self._streams) >= self._settings.max_concurrent_streams:
             raise StreamError(ErrorCode.REFUSED_STREAM, "too many streams")
@@ -261,12 +227,15 @@ class Connection:
         fields = self._heads.fields(block)
         stream = self._streams.get(stream_id)
         if stream is None:
-            self._on_frame_of_closed(stream_id)
+            self._closed.judge(stream_id)
             return
         if stream.remote_closed:
             raise StreamError(ErrorCode.STREAM_CLOSED, "HEADERS after END_STREAM")
-        if not flags & frames.END_STREAM or any(name[:1] == b":" for name, _ in fields):
-            raise StreamError(ErrorCode.PROTOCOL_ERROR, "trailers without END_STREAM or with pseudo-headers")
+        if not flags & frames.END_STREAM or flags & _DEPENDS_ON_ITSELF:
+            raise StreamError(ErrorCode.PROTOCOL_ERROR, "trailers without END_STREAM, or a stream depends on itself")
+        pseudo, _ = split_fields(fields)
+        if pseudo:
+            raise StreamError(ErrorCode.PROTOCOL_ERROR, "trailers with pseudo-headers")
         self._end_of_request(stream, b"")
 
     def _on_data(self, flags: int, stream_id: int, payload: bytes) -> None:
@@ -277,7 +246,7 @@ class Connection:
         if stream is None:
             if stream_id == 0:
                 raise Http2Error(ErrorCode.PROTOCOL_ERROR, "DATA on stream 0")
-            self._on_frame_of_closed(stream_id)
+            self._closed.judge(stream_id)
             return
         if stream.remote_closed:
             raise StreamError(ErrorCode.STREAM_CLOSED, "DATA after END_STREAM")
@@ -286,7 +255,7 @@ class Connection:
         if stream.received_unacked > self._settings.stream_window:
             raise StreamError(ErrorCode.FLOW_CONTROL_ERROR, "more data than the stream's window")
         if flags & frames.PADDED:
-            payload = frames.strip_padding(payload, flags)
+            payload = frames.strip_padding(payload)
         if stream.content_left is not None:
             stream.content_left -= len(payload)
         if end:
@@ -313,27 +282,20 @@ class Connection:
             self.sender.raw(frames.window_update(0, self._received_unacked))
             self._received_unacked = 0
 
-    def _on_frame_of_closed(self, stream_id: int) -> None:
-        """HEADERS or DATA of a stream that is not open (RFC 9113 §5.1, clients.md T23)."""
-        if not stream_id & 1 or stream_id > self._last_stream_id:
-            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "a frame on an idle stream")
-        how = self._closed.how(stream_id)
-        if how is Closed.NEVER_OPENED:
-            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "a stream id smaller than earlier ones")
-        if how is Closed.BY_BOTH:
-            raise Http2Error(ErrorCode.STREAM_CLOSED, "a frame on a stream that had ended")
-        if how is Closed.BY_PEER:
-            raise StreamError(ErrorCode.STREAM_CLOSED, "a frame after RST_STREAM")
-
     # Other frames
 
     def _on_priority(self, flags: int, stream_id: int, payload: bytes) -> None:
         if stream_id == 0:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "PRIORITY on stream 0")
         if len(payload) != 5:
-            raise StreamError(ErrorCode.FRAME_SIZE_ERROR, "PRIORITY is not 5 bytes")
-        if frames.unpack_u32(payload)[0] & 0x7FFF_FFFF == stream_id:
-            raise StreamError(ErrorCode.PROTOCOL_ERROR, "a stream that depends on itself")
+            problem = StreamError(ErrorCode.FRAME_SIZE_ERROR, "PRIORITY is not 5 bytes")
+        elif frames.depends_on(payload) == stream_id:
+            problem = StreamError(ErrorCode.PROTOCOL_ERROR, "a stream that depends on itself")
+        else:
+            return
+        if self._closed.is_idle(stream_id):  # there is nothing to reset (RFC 9113 §6.4)
+            raise Http2Error(problem.code, str(problem))
+        raise problem
 
     def _on_rst_stream(self, flags: int, stream_id: int, payload: bytes) -> None:
         if len(payload) != 4:
@@ -346,7 +308,7 @@ class Connection:
             stream.call.gone()
 
     def _require_not_idle(self, stream_id: int, what: str) -> None:
-        if stream_id == 0 or not stream_id & 1 or stream_id > self._last_stream_id:
+        if self._closed.is_idle(stream_id):
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, f"{what} on an idle stream")
 
     def _on_settings(self, flags: int, stream_id: int, payload: bytes) -> None:
@@ -361,35 +323,11 @@ class Connection:
         if len(payload) % 6:
             raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "SETTINGS is not a multiple of 6 bytes")
         self._settings_seen = True
-        for key, value in frames.iter_settings(payload):
-            self._apply(key, value)
-        self.sender.control(frames.SETTINGS_ACK)
-
-    def _apply(self, key: int, value: int) -> None:
-        if key == Setting.HEADER_TABLE_SIZE:
-            self.sender.notice.allow(value)
-        elif key == Setting.ENABLE_PUSH:
-            if value > 1:
-                raise Http2Error(ErrorCode.PROTOCOL_ERROR, "ENABLE_PUSH is neither 0 nor 1")
-        elif key == Setting.INITIAL_WINDOW_SIZE:
-            self._change_initial_window(value)
-        elif key == Setting.MAX_FRAME_SIZE:
-            if not frames.MIN_MAX_FRAME_SIZE <= value <= frames.MAX_MAX_FRAME_SIZE:
-                raise Http2Error(ErrorCode.PROTOCOL_ERROR, f"MAX_FRAME_SIZE of {value}")
-            self.sender.max_frame = value
-        elif key == Setting.MAX_HEADER_LIST_SIZE:
-            self.peer_max_header_list = value
-
-    def _change_initial_window(self, value: int) -> None:
-        if value > frames.MAX_WINDOW:
-            raise Http2Error(ErrorCode.FLOW_CONTROL_ERROR, "INITIAL_WINDOW_SIZE beyond 2^31-1")
-        change = value - self.sender.initial_window
-        self.sender.initial_window = value
-        for stream in list(self._streams.values()):
-            if stream.send_window + change > frames.MAX_WINDOW:
-                raise Http2Error(ErrorCode.FLOW_CONTROL_ERROR, "a stream's window beyond 2^31-1")
-            stream.send_window += change
-            if change > 0:
+        opened = settings.apply(payload, self.sender, self._streams.values())
+        # In its place: what was queued before may break the new limits, and what follows the old ones.
+        self.sender.raw_control(frames.SETTINGS_ACK)
+        if opened:
+            for stream in list(self._streams.values()):
                 self.sender.resume(stream)
 
     def _on_push_promise(self, flags: int, stream_id: int, payload: bytes) -> None:
@@ -415,14 +353,11 @@ class Connection:
     def _on_window_update(self, flags: int, stream_id: int, payload: bytes) -> None:
         if len(payload) != 4:
             raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "WINDOW_UPDATE is not 4 bytes")
-        increment = frames.unpack_u32(payload)[0] & 0x7FFF_FFFF
+        increment = frames.unpack_u32(payload)[0] & frames.MAX_WINDOW
         if stream_id == 0:
             if increment == 0:
                 raise Http2Error(ErrorCode.PROTOCOL_ERROR, "WINDOW_UPDATE of 0")
-            self.sender.window += increment
-            if self.sender.window > frames.MAX_WINDOW:
-                raise Http2Error(ErrorCode.FLOW_CONTROL_ERROR, "the connection's window beyond 2^31-1")
-            self.sender.resume_all()
+            self.sender.grow(increment)
             return
         self._require_not_idle(stream_id, "WINDOW_UPDATE")
         stream = self._streams.get(stream_id)
@@ -434,3 +369,6 @@ class Connection:
         if stream.send_window > frames.MAX_WINDOW:
             raise StreamError(ErrorCode.FLOW_CONTROL_ERROR, "a stream's window beyond 2^31-1")
         self.sender.resume(stream)
+
+    def __repr__(self) -> str:
+        return f"<Connection streams={len(self._streams)} unprocessed={self.unprocessed()}>"

@@ -26,6 +26,7 @@ WITH_PRIORITY: Final = 0x20
 HEADER_BYTES: Final = 9
 DEFAULT_WINDOW: Final = 65_535
 MAX_WINDOW: Final = 2**31 - 1
+MAX_STREAM_ID: Final = 2**31 - 1
 MIN_MAX_FRAME_SIZE: Final = 16_384
 MAX_MAX_FRAME_SIZE: Final = 2**24 - 1
 
@@ -132,10 +133,31 @@ def headers(stream_id: int, block: bytes, max_frame_size: int, *, end_stream: bo
     return b"".join(out)
 
 
-def strip_padding(payload: bytes, flags: int) -> bytes:
-    """A DATA or HEADERS payload without its padding; raises Http2Error."""
-    if not flags & PADDED:
-        return payload
-    if not payload or payload[0] >= len(payload):
+def strip_padding(payload: bytes) -> bytes:
+    """A padded DATA or HEADERS payload without its padding; raises Http2Error."""
+    if not payload:
+        raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "a padded frame without its padding's length")
+    if payload[0] >= len(payload):
         raise Http2Error(ErrorCode.PROTOCOL_ERROR, "padding longer than the frame")
     return payload[1 : len(payload) - payload[0]]
+
+
+def strip_priority(payload: bytes, flags: int) -> tuple[int, bytes]:
+    """The stream that a HEADERS payload says it depends on (-1: it doesn't say), and its fragment of the block.
+
+    `flags` are those of the frame. Raises Http2Error.
+    """
+    if len(payload) < bool(flags & PADDED) + (5 if flags & WITH_PRIORITY else 0):
+        raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "HEADERS too short for its flags")
+    if flags & PADDED:
+        payload = strip_padding(payload)
+    if not flags & WITH_PRIORITY:
+        return -1, payload
+    if len(payload) < 5:
+        raise Http2Error(ErrorCode.PROTOCOL_ERROR, "padding longer than the fragment")
+    return depends_on(payload), payload[5:]
+
+
+def depends_on(priority: bytes) -> int:
+    """The stream that a priority depends on, without its exclusive bit."""
+    return int(unpack_u32(priority)[0]) & MAX_STREAM_ID

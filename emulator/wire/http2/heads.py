@@ -11,6 +11,7 @@ from hpack.table import HeaderTable
 from emulator.wire.http2.frames import ErrorCode, Http2Error, StreamError
 
 _CACHED_BLOCKS: Final = 64
+_CACHED_BLOCK_MAX_BYTES: Final = 4_096
 # A list this long no honest peer sends: the block is a bomb, and decoding stops.
 _BOMB_BYTES: Final = 1_048_576
 _ENTRY_OVERHEAD: Final = 32
@@ -54,9 +55,15 @@ class RequestHead:
         self.method = pseudo[b":method"].decode("latin-1")
         self.path = pseudo[b":path"].decode("latin-1")
         headers: dict[str, str] = {}
+        repeated: dict[str, list[str]] = {}
         for name, value in regular:
             key, text = name.decode("ascii"), value.decode("latin-1")
-            headers[key] = f"{headers[key]},{text}" if key in headers else text
+            if key in headers:
+                repeated.setdefault(key, [headers[key]]).append(text)
+            else:
+                headers[key] = text
+        for key, texts in repeated.items():  # joined at once: a bomb repeats a name many thousand times
+            headers[key] = ",".join(texts)
         if b":authority" in pseudo:
             headers.setdefault("host", pseudo[b":authority"].decode("latin-1"))
         self.headers = headers
@@ -112,7 +119,7 @@ class HeadDecoder:
     """Decodes blocks in the order of their arrival.
 
     Decoded heads are cached by their bytes for one generation of the table: it moves on every insertion, eviction and
-    size update (clients.md T21). A block that itself moves the table is never cached.
+    size update (clients.md T21). A block that itself moves the table is never cached, nor is a large one.
     """
 
     __slots__ = ("_cache", "_decoder", "_limit", "_table")
@@ -131,11 +138,15 @@ class HeadDecoder:
             return head
         insertions = self._table.insertions
         head = RequestHead(self.fields(block), self._limit)
-        if self._table.insertions == insertions and not _resizes(block):
+        if self._table.insertions == insertions and not _resizes(block) and self._worth_caching(block, head):
             if len(self._cache) >= _CACHED_BLOCKS:
                 self._cache.clear()
             self._cache[block] = head
         return head
+
+    def _worth_caching(self, block: bytes, head: RequestHead) -> bool:
+        """Whether it is small, packed and unpacked, so that the whole cache of a connection is."""
+        return len(block) <= _CACHED_BLOCK_MAX_BYTES and not head.too_large
 
     def fields(self, block: bytes) -> list[tuple[bytes, bytes]]:
         """Any block as a plain list; raises Http2Error."""

@@ -40,7 +40,10 @@ NO_CALL = NoCall()
 
 
 class Stream:
-    """A request and the reply to it. Every method may be called at any time; on a closed stream it does nothing."""
+    """A request and the reply to it. Every method may be called at any time; on a closed stream it does nothing.
+
+    After `finish` nothing but `cut` does anything.
+    """
 
     __slots__ = (
         "_sender",
@@ -48,7 +51,6 @@ class Stream:
         "closed",
         "content_left",
         "id",
-        "in_ring",
         "queue",
         "queued_bytes",
         "received_unacked",
@@ -69,37 +71,40 @@ class Stream:
         self.queue: deque[memoryview] = deque()
         self.queued_bytes = 0
         self.trailers: bytes | None = None
-        self.in_ring = False
+
+    def _over(self) -> bool:
+        """Whether nothing more may be sent: it has ended, or its trailers wait behind what is queued."""
+        return self.closed or self.trailers is not None
 
     def ready(self) -> bool:
         """Whether data given now would leave at once; after a False, `Call.writable` tells when that changes."""
         return self._sender.ready(self)
 
     def send_headers(self, block: bytes) -> None:
-        if not self.closed:
+        if not self._over():
             self._sender.headers(self, block)
 
     def send_data(self, data: bytes) -> None:
         """Queue bytes of the reply: they leave as the windows allow, in turn with other streams'."""
-        if not self.closed and data:
+        if data and not self._over():
             self._sender.data(self, data)
 
     def finish(self, trailers: bytes) -> None:
         """End the reply once everything queued has left (clients.md T25)."""
-        if not self.closed:
+        if not self._over():
             self.trailers = trailers
             self._sender.finish(self)
 
     def cut(self, trailers: bytes) -> None:
         """End the reply now: what is queued and unsent is dropped (clients.md T25, outbox.md O16)."""
         if not self.closed:
-            self.queue.clear()
-            self.queued_bytes = 0
-            self.finish(trailers)
+            self._sender.drop(self)
+            self.trailers = trailers
+            self._sender.finish(self)
 
     def reply(self, headers: bytes, data: bytes, trailers: bytes) -> None:
-        """A whole unary reply."""
-        if not self.closed:
+        """A whole unary reply; `headers` fit into one frame."""
+        if not self.closed and self.trailers is None:
             self._sender.reply(self, headers, data, trailers)
 
     def __repr__(self) -> str:

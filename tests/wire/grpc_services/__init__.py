@@ -1,0 +1,1 @@
+"""Tests of the services that gRPC itself defines: health and reflection, in memory and with real clients."""

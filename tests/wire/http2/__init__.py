@@ -1,0 +1,1 @@
+"""The HTTP/2 layer, in memory: bytes in, frames out."""
