@@ -310,6 +310,18 @@ class TestLeaks:
         assert asyncio.all_tasks() == tasks
         assert threading.enumerate() == threads
 
+    async def test_no_timer_is_left_on_the_callers_loop(self) -> None:
+        def live_timers() -> list[object]:
+            return [handle for handle in vars(asyncio.get_running_loop())["_scheduled"] if not handle.cancelled()]
+
+        before = live_timers()
+        async with Emulator() as server:
+            await asyncio.to_thread(publish_one, server)
+            during = live_timers()
+
+        assert len(during) > len(before)
+        assert live_timers() == before
+
 
 class TestGuest:
     """What a library must not do to its host."""

@@ -63,11 +63,6 @@ class Backlog:
             self._returned = [item for item in self._returned if item[1].place is Place.WAITING]
             heapq.heapify(self._returned)
 
-    def clear(self) -> None:
-        self._fresh.clear()
-        self._returned.clear()
-        self._waiting = 0
-
     def __len__(self) -> int:
         return self._waiting
 

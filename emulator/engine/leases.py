@@ -49,10 +49,6 @@ class Deadlines:
             return None
         return heapq.heappop(self._heap)[2]
 
-    def clear(self) -> None:
-        self._heap.clear()
-        self._live = 0
-
     def _sweep(self) -> None:
         if len(self._heap) > 2 * self._live + _SWEEP_FROM:
             # A lease that was moved away and back has several equal items; one of them is enough.

@@ -320,8 +320,6 @@ class Subscription:
     def _drop_all(self) -> None:
         while (oldest := self._oldest()) is not None:
             self._finish(oldest)
-        self._backlog.clear()
-        self._deadlines.clear()
 
     def _end_consumers(self, error: errors.PubsubError) -> None:
         consumers = list(self._ready)

@@ -35,6 +35,7 @@ def check(broker: Broker, clock: FakeClock, pulls: Iterable[CountingPull]) -> No
     for subscription in subscriptions:
         a_message_is_in_exactly_one_place(subscription)
         counts_and_dump_agree(subscription)
+        who_is_ready_still_wants_something(subscription)
     the_credit_taken_is_the_leases_out(subscriptions, pulls)
     assert clock.timer_count() <= len(subscriptions), "more timers than subscriptions"
 
@@ -62,6 +63,13 @@ def counts_and_dump_agree(subscription: Subscription) -> None:
 
     assert (counts["waiting"], counts["leases"]) == (places["waiting"], places["leased"])
     assert len(messages) == counts["waiting"] + counts["leases"]
+
+
+def who_is_ready_still_wants_something(subscription: Subscription) -> None:
+    pulls = [consumer for consumer in subscription._ready if isinstance(consumer, Pull)]
+
+    assert not any(pull.done for pull in pulls)
+    assert pulls == list(subscription._waits.values())
 
 
 def the_credit_taken_is_the_leases_out(subscriptions: Iterable[Subscription], pulls: Iterable[CountingPull]) -> None:

@@ -142,16 +142,6 @@ def test_a_sweep_keeps_the_order_of_both_kinds() -> None:
     assert numbers_left(backlog) == list(range(2, 401, 2))
 
 
-def test_cleared_it_holds_nothing() -> None:
-    backlog, entries = filled(2)
-    take(backlog)
-    backlog.give_back(entries[0])
-
-    backlog.clear()
-
-    assert (len(backlog), backlog.head()) == (0, None)
-
-
 def test_it_shows_how_many_wait() -> None:
     backlog, entries = filled(3)
     take(backlog)

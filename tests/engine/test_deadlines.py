@@ -110,15 +110,6 @@ def test_moving_a_lease_for_ever_while_time_stands_still_takes_no_room(moments: 
     assert take_due(deadlines, moments[-1]) == [1]
 
 
-def test_cleared_there_is_none() -> None:
-    deadlines = Deadlines()
-    deadlines.add(lease(1, 10))
-
-    deadlines.clear()
-
-    assert (len(deadlines), deadlines.earliest()) == (0, None)
-
-
 def test_it_shows_what_is_live_and_what_is_kept() -> None:
     deadlines, one = Deadlines(), lease(1, 10)
     deadlines.add(one)

@@ -7,7 +7,9 @@ import pytest
 
 from emulator.clock import NS_PER_S
 from emulator.engine import subscription as subscription_module
+from emulator.engine.entries import Place
 from emulator.engine.subscription import Subscription
+from emulator.engine.values import DeliveryKind
 from tests.engine.helpers import OTHER, SUBSCRIPTION, TOPIC, World, settings
 
 SLICE = subscription_module._SLICE
@@ -83,15 +85,26 @@ class TestSizesAfterMuchTraffic:
         assert world.waiting() == 100
         assert kept(world)[0] <= 2 * 100 + SPARE
 
-    def test_pulls_that_waited_in_vain_leave_nothing(self, world: World) -> None:
+    def test_pulls_in_vain_leave_nothing(self, world: World) -> None:
         subscription = world.subscription()
 
         for _ in range(1_000):
+            world.pull(wait=False)
             subscription.cancel(world.pull(wait=True).pull)
             subscription.hurry(world.pull(wait=True).pull)
 
         assert (len(subscription._ready), len(subscription._waits)) == (0, 0)
         assert kept(world)[2] <= 2 * SPARE
+
+    def test_pulls_that_were_ended_leave_nothing(self, world: World) -> None:
+        subscription = world.subscription()
+
+        for _ in range(100):
+            world.pull(wait=True)
+            subscription.update(settings(delivery=DeliveryKind.PUSH))
+            subscription.update(settings())
+
+        assert (len(subscription._ready), len(subscription._waits)) == (0, 0)
 
     @pytest.mark.rule("B130")
     def test_subscriptions_made_and_deleted_leave_nothing(self, world: World) -> None:
@@ -219,6 +232,20 @@ class TestBodiesAreFreed:
         world.advance(601)
 
         assert len(backlog._fresh) + len(backlog._returned) == 1
+        assert sys.getrefcount(body) == before
+
+    def test_though_somebody_holds_on_to_its_entry(self, world: World) -> None:
+        body = bytes(1_000)
+        before = sys.getrefcount(body)
+        world.publish(body)
+        pull = world.broker.pull(SUBSCRIPTION, 1, wait=False)
+        (lease,) = pull.hand_over()
+        entry = lease.entry
+
+        world.ack(world.subscription().ack_id(lease))
+
+        assert entry is not None
+        assert entry.place is Place.GONE
         assert sys.getrefcount(body) == before
 
     def test_once_the_last_of_several_subscriptions_is_done_with_it(self, world: World) -> None:
