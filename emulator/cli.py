@@ -18,7 +18,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from emulator import __version__, errors, logs
+from emulator import __version__, logs
+from emulator.errors import starting as starting_errors
 from emulator.settings import (
     ENV_INIT,
     GCLOUD_FLAGS,
@@ -62,9 +63,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if verb == START:
             return _start(settings, ignored)
         return _VERBS[verb](settings)
-    except errors.UsageError as problem:
+    except starting_errors.UsageError as problem:
         parser.error(str(problem))
-    except errors.StartError as problem:
+    except starting_errors.StartError as problem:
         print(f"{PROGRAM}: {problem}", file=sys.stderr)
         return EXIT_NOT_STARTED
     except KeyboardInterrupt:
@@ -215,7 +216,7 @@ def _write_port(path: Path, port: int) -> None:
         unfinished.write_text(f"{port}\n", encoding="ascii")
         unfinished.replace(path)
     except OSError as problem:
-        raise errors.cannot_write_port_file(str(path), problem.strerror or str(problem)) from None
+        raise starting_errors.cannot_write_port_file(str(path), problem.strerror or str(problem)) from None
 
 
 # The other verbs
@@ -225,7 +226,9 @@ def _env_init(settings: Settings) -> int:
     try:
         port = _known_port(settings)
     except OSError as problem:
-        raise errors.bad_option("--port-file", str(settings.port_file), f"cannot be read: {problem.strerror}") from None
+        raise starting_errors.bad_option(
+            "--port-file", str(settings.port_file), f"cannot be read: {problem.strerror}"
+        ) from None
     variables = {"PUBSUB_EMULATOR_HOST": client_address(settings.host, port)}
     if settings.project:
         variables["PUBSUB_PROJECT_ID"] = settings.project
@@ -266,10 +269,10 @@ def _known_port(settings: Settings) -> int:
     if settings.port:
         return settings.port
     if settings.port_file is None:
-        raise errors.port_unknown()
+        raise starting_errors.port_unknown()
     text = settings.port_file.read_text(encoding="ascii", errors="replace").strip()
     if not text.isdecimal():
-        raise errors.bad_option("--port-file", str(settings.port_file), "does not hold a port")
+        raise starting_errors.bad_option("--port-file", str(settings.port_file), "does not hold a port")
     return int(text)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from emulator import errors
+from emulator.errors import starting as starting_errors
 
 START = "start"
 ENV_INIT = "env-init"
@@ -231,7 +231,7 @@ def _parse(option: Option, source: str, text: str) -> Any:
     try:
         return option.parse(text)
     except ValueError as problem:
-        raise errors.bad_option(source, text, str(problem)) from None
+        raise starting_errors.bad_option(source, text, str(problem)) from None
 
 
 def _address(defaults: Mapping[str, Any], by_env: Mapping[str, Any], by_flag: Mapping[str, Any]) -> Address:

@@ -11,7 +11,7 @@ import pytest
 
 from emulator.app import App, new_event_loop
 from emulator.clock import FakeClock
-from emulator.errors import StartError
+from emulator.errors.starting import StartError
 from tests.wire.serving import LOOPS, LoopFactory, LoopOfItsOwn, Reply, connected
 
 SUBSCRIPTION = "/v1/projects/p/subscriptions/sub"

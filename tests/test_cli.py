@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from emulator import __version__, cli, errors
+from emulator import __version__, cli
+from emulator.errors import starting as starting_errors
 from emulator.settings import GCLOUD_FLAGS, OPTIONS
 from tests.tools.server import PATIENCE_S, serve
 from tests.wire.serving import connected
@@ -491,7 +492,9 @@ class TestInsideThisProcess:
 
         assert cli.main(["healthcheck"]) == 128 + signal.SIGINT
 
-    @pytest.mark.parametrize("failure", [errors.port_taken("", 1), errors.cannot_listen("", 1, "why")])
+    @pytest.mark.parametrize(
+        "failure", [starting_errors.port_taken("", 1), starting_errors.cannot_listen("", 1, "why")]
+    )
     def test_every_interface_has_a_name(self, failure: Exception) -> None:
         assert "every interface" in str(failure)
 

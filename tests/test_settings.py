@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from emulator.errors import UsageError
+from emulator.errors.starting import UsageError
 from emulator.settings import GCLOUD_FLAGS, OPTIONS, Option, Settings, client_address, resolve
 
 DEFAULTS = Settings(

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -16,13 +15,6 @@ logger = logging.getLogger(__name__)
 
 Reply: TypeAlias = Message | Undoable[Message]
 Outcome: TypeAlias = Reply | Parked[Reply]
-
-
-@dataclass(frozen=True, slots=True)
-class CallInfo:
-    """What a handler may know of a call besides its request; `request_bytes` is its serialized size."""
-
-    request_bytes: int = 0
 
 
 Handler: TypeAlias = Callable[..., Outcome]
@@ -47,13 +39,13 @@ class Dispatcher:
     def implements(self, rpc: Rpc) -> bool:
         return rpc.path in self._handlers
 
-    def call(self, rpc: Rpc, request: Message, info: CallInfo) -> Outcome:
+    def call(self, rpc: Rpc, request: Message) -> Outcome:
         """The reply, or a parked one. Raises PubsubError and nothing else."""
         handler = self._handlers.get(rpc.path)
         if handler is None:
             raise errors.not_implemented(f"{rpc.service}.{rpc.method}")
         try:
-            outcome: Outcome = handler(request, info)
+            outcome: Outcome = handler(request)
         except errors.PubsubError:
             raise
         except Exception as problem:

@@ -2,7 +2,6 @@
 
 from emulator import errors, names
 from emulator.api import pb, topics
-from emulator.api.dispatch import CallInfo
 from emulator.api.fields import warn_of_missing_effects
 from emulator.api.paging import page
 from emulator.engine.broker import Broker
@@ -17,7 +16,7 @@ class Publisher:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    def create_topic(self, request: pb.Topic, info: CallInfo) -> pb.Topic:
+    def create_topic(self, request: pb.Topic) -> pb.Topic:
         names.check(request.name, names.TOPICS, "name")
         self._broker.topics.require_free(request.name)
         settings = topics.read(request, self._broker.limits)
@@ -25,7 +24,7 @@ class Publisher:
         warn_of_missing_effects(request, topics.NOT_YET)
         return topics.show(topic)
 
-    def update_topic(self, request: pb.UpdateTopicRequest, info: CallInfo) -> pb.Topic:
+    def update_topic(self, request: pb.UpdateTopicRequest) -> pb.Topic:
         if not request.HasField("topic"):
             raise errors.missing("topic")
         names.check(request.topic.name, names.TOPICS, "topic.name")
@@ -35,7 +34,7 @@ class Publisher:
         warn_of_missing_effects(merged, topics.NOT_YET)
         return topics.show(topic)
 
-    def publish(self, request: pb.PublishRequest, info: CallInfo) -> pb.PublishResponse:
+    def publish(self, request: pb.PublishRequest) -> pb.PublishResponse:
         broker = self._broker
         if broker.topics.find(request.topic) is None:
             names.check(request.topic, names.TOPICS, "topic")
@@ -49,11 +48,11 @@ class Publisher:
         ]
         return pb.PublishResponse(message_ids=map(str, broker.publish(request.topic, drafts)))
 
-    def get_topic(self, request: pb.GetTopicRequest, info: CallInfo) -> pb.Topic:
+    def get_topic(self, request: pb.GetTopicRequest) -> pb.Topic:
         names.check(request.topic, names.TOPICS, "topic")
         return topics.show(self._broker.topics.get(request.topic))
 
-    def list_topics(self, request: pb.ListTopicsRequest, info: CallInfo) -> pb.ListTopicsResponse:
+    def list_topics(self, request: pb.ListTopicsRequest) -> pb.ListTopicsResponse:
         names.check_project(request.project, "project")
         project = names.project_of(request.project)
         found, token = page(
@@ -65,9 +64,7 @@ class Publisher:
         )
         return pb.ListTopicsResponse(topics=map(topics.show, found), next_page_token=token)
 
-    def list_topic_subscriptions(
-        self, request: pb.ListTopicSubscriptionsRequest, info: CallInfo
-    ) -> pb.ListTopicSubscriptionsResponse:
+    def list_topic_subscriptions(self, request: pb.ListTopicSubscriptionsRequest) -> pb.ListTopicSubscriptionsResponse:
         names.check(request.topic, names.TOPICS, "topic")
         topic = self._broker.topics.get(request.topic)
         found, token = page(
@@ -81,14 +78,12 @@ class Publisher:
             subscriptions=[subscription.name for subscription in found], next_page_token=token
         )
 
-    def delete_topic(self, request: pb.DeleteTopicRequest, info: CallInfo) -> pb.Empty:
+    def delete_topic(self, request: pb.DeleteTopicRequest) -> pb.Empty:
         names.check(request.topic, names.TOPICS, "topic")
         self._broker.delete_topic(request.topic)
         return pb.Empty()
 
-    def detach_subscription(
-        self, request: pb.DetachSubscriptionRequest, info: CallInfo
-    ) -> pb.DetachSubscriptionResponse:
+    def detach_subscription(self, request: pb.DetachSubscriptionRequest) -> pb.DetachSubscriptionResponse:
         names.check(request.subscription, names.SUBSCRIPTIONS, "subscription")
         self._broker.detach_subscription(request.subscription)
         return pb.DetachSubscriptionResponse()

@@ -5,7 +5,6 @@ from functools import partial
 
 from emulator import errors, names
 from emulator.api import pb, subscriptions
-from emulator.api.dispatch import CallInfo
 from emulator.api.fields import warn_of_missing_effects
 from emulator.api.paging import page
 from emulator.api.replies import Parked, Undoable
@@ -25,7 +24,7 @@ class Subscriber:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    def create_subscription(self, request: pb.Subscription, info: CallInfo) -> pb.Subscription:
+    def create_subscription(self, request: pb.Subscription) -> pb.Subscription:
         if request.name:
             names.check(request.name, names.SUBSCRIPTIONS, "name")
         if not request.topic:
@@ -43,12 +42,12 @@ class Subscriber:
         warn_of_missing_effects(resource, subscriptions.NOT_YET)
         return subscriptions.show(subscription)
 
-    def get_subscription(self, request: pb.GetSubscriptionRequest, info: CallInfo) -> pb.Subscription:
+    def get_subscription(self, request: pb.GetSubscriptionRequest) -> pb.Subscription:
         subscription = self._named(request.subscription, "subscription")
         subscription.touch()
         return subscriptions.show(subscription)
 
-    def update_subscription(self, request: pb.UpdateSubscriptionRequest, info: CallInfo) -> pb.Subscription:
+    def update_subscription(self, request: pb.UpdateSubscriptionRequest) -> pb.Subscription:
         if not request.HasField("subscription"):
             raise errors.missing("subscription")
         subscription = self._named(request.subscription.name, "subscription.name")
@@ -58,7 +57,7 @@ class Subscriber:
         self._change(subscription, merged)
         return subscriptions.show(subscription)
 
-    def list_subscriptions(self, request: pb.ListSubscriptionsRequest, info: CallInfo) -> pb.ListSubscriptionsResponse:
+    def list_subscriptions(self, request: pb.ListSubscriptionsRequest) -> pb.ListSubscriptionsResponse:
         names.check_project(request.project, "project")
         project = names.project_of(request.project)
         found, token = page(
@@ -70,26 +69,24 @@ class Subscriber:
         )
         return pb.ListSubscriptionsResponse(subscriptions=map(subscriptions.show, found), next_page_token=token)
 
-    def delete_subscription(self, request: pb.DeleteSubscriptionRequest, info: CallInfo) -> pb.Empty:
+    def delete_subscription(self, request: pb.DeleteSubscriptionRequest) -> pb.Empty:
         names.check(request.subscription, names.SUBSCRIPTIONS, "subscription")
         self._broker.delete_subscription(request.subscription)
         return pb.Empty()
 
-    def modify_ack_deadline(self, request: pb.ModifyAckDeadlineRequest, info: CallInfo) -> pb.Empty:
+    def modify_ack_deadline(self, request: pb.ModifyAckDeadlineRequest) -> pb.Empty:
         self._named(request.subscription, "subscription")
         self._check_ack_request_size(request)
         self._broker.modify_ack_deadline(request.subscription, request.ack_ids, request.ack_deadline_seconds)
         return pb.Empty()
 
-    def acknowledge(self, request: pb.AcknowledgeRequest, info: CallInfo) -> pb.Empty:
+    def acknowledge(self, request: pb.AcknowledgeRequest) -> pb.Empty:
         self._named(request.subscription, "subscription")
         self._check_ack_request_size(request)
         self._broker.acknowledge(request.subscription, request.ack_ids)
         return pb.Empty()
 
-    def pull(
-        self, request: pb.PullRequest, info: CallInfo
-    ) -> Undoable[pb.PullResponse] | Parked[Undoable[pb.PullResponse]]:
+    def pull(self, request: pb.PullRequest) -> Undoable[pb.PullResponse] | Parked[Undoable[pb.PullResponse]]:
         subscription = self._named(request.subscription, "subscription")
         pull = self._broker.pull(request.subscription, request.max_messages, wait=not request.return_immediately)
         if pull.done:
@@ -100,7 +97,7 @@ class Subscriber:
         pull.on_done = lambda: _answer(parked, subscription, pull)
         return parked
 
-    def modify_push_config(self, request: pb.ModifyPushConfigRequest, info: CallInfo) -> pb.Empty:
+    def modify_push_config(self, request: pb.ModifyPushConfigRequest) -> pb.Empty:
         subscription = self._named(request.subscription, "subscription")
         resource = subscriptions.stored(subscription)
         resource.push_config.CopyFrom(request.push_config)

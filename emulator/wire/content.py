@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from emulator import errors
+from emulator.errors import http as http_errors
 from emulator.limits import REQUEST_BODY_MAX_BYTES
 from emulator.wire.status import HttpFailure
 
@@ -27,7 +28,7 @@ def decode(body: bytes, encoding: str) -> bytes:
             raise HttpFailure(415, errors.unsupported_choice("content-encoding", encoding, (*_FRAMINGS, "identity")))
         body = _inflate(body, framings, name) if body else body
     if len(body) > REQUEST_BODY_MAX_BYTES:
-        raise HttpFailure(413, errors.body_too_large(REQUEST_BODY_MAX_BYTES))
+        raise HttpFailure(413, http_errors.body_too_large(REQUEST_BODY_MAX_BYTES))
     return body
 
 
@@ -40,4 +41,4 @@ def _inflate(body: bytes, framings: tuple[int, ...], name: str) -> bytes:
             continue
         if len(plain) > REQUEST_BODY_MAX_BYTES or (inflater.eof and not inflater.unused_data):
             return plain
-    raise errors.broken_content_encoding(name)
+    raise http_errors.broken_content_encoding(name)

@@ -7,6 +7,7 @@ from typing import TypeAlias
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from emulator import errors
+from emulator.errors import http as http_errors
 from emulator.wire.rest_json import map_entry, spelled
 from emulator.wire.rest_values import WELL_KNOWN
 
@@ -33,7 +34,7 @@ class FieldSelection:
         self._kept: _Kept = {}
         for path in _paths(text):
             if not _keep(self._kept, reply, path):
-                raise errors.unknown_reply_field(".".join(path), reply.name)
+                raise http_errors.unknown_reply_field(".".join(path), reply.name)
 
     def apply(self, document: object) -> object:
         """The selected part of a reply in decoded JSON."""

@@ -10,6 +10,7 @@ from aiohttp import StreamReader, http_exceptions, web
 
 from emulator import errors
 from emulator.errors import PubsubError
+from emulator.errors import http as http_errors
 from emulator.limits import REQUEST_BODY_MAX_BYTES, REQUEST_HEADER_MAX_BYTES
 from emulator.wire.status import HTTP_STATUS, JSON_CONTENT_TYPE, error_body
 
@@ -161,9 +162,9 @@ class HttpConnection(web.RequestHandler):
     ) -> web.StreamResponse:
         """The answer to what could not be read, or to what failed in a way that nobody thought of."""
         if isinstance(exc, http_exceptions.LineTooLong):
-            answer = respond_error(errors.header_too_large(REQUEST_HEADER_MAX_BYTES), 431, close=True)
+            answer = respond_error(http_errors.header_too_large(REQUEST_HEADER_MAX_BYTES), 431, close=True)
         elif isinstance(exc, http_exceptions.HttpProcessingError):
-            answer = respond_error(errors.not_http(_first_line(exc)), close=True)
+            answer = respond_error(http_errors.not_http(_first_line(exc)), close=True)
         else:
             failure = exc or TimeoutError()
             logger.error("an HTTP request failed unexpectedly", exc_info=failure)
@@ -186,11 +187,11 @@ def _translate(request: web.BaseRequest, failure: web.HTTPException) -> web.Resp
     allow = failure.headers.get("Allow", "")
     match failure.status:
         case 404:
-            error = errors.unknown_path(request.path)
+            error = http_errors.unknown_path(request.path)
         case 405:
-            error = errors.method_not_allowed(request.method, request.path, allow)
+            error = http_errors.method_not_allowed(request.method, request.path, allow)
         case 413:
-            error = errors.body_too_large(REQUEST_BODY_MAX_BYTES)
+            error = http_errors.body_too_large(REQUEST_BODY_MAX_BYTES)
         case _:
-            error = errors.not_http(failure.reason)
+            error = http_errors.not_http(failure.reason)
     return respond_error(error, failure.status, {"Allow": allow} if allow else None, close=True)

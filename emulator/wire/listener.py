@@ -7,7 +7,7 @@ from enum import Enum, auto
 from http import HTTPStatus
 from typing import TypeAlias, cast
 
-from emulator import errors
+from emulator.errors import http as http_errors
 from emulator.limits import REQUEST_HEADER_MAX_BYTES
 from emulator.wire.http2.frames import PREFACE
 from emulator.wire.sockets import BACKLOG
@@ -147,7 +147,7 @@ class Sniffer(asyncio.Protocol):
 def _refusal() -> bytes:
     """The answer to a request line without end."""
     status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
-    body = error_body(errors.header_too_large(REQUEST_HEADER_MAX_BYTES), status)
+    body = error_body(http_errors.header_too_large(REQUEST_HEADER_MAX_BYTES), status)
     head = (
         f"HTTP/1.1 {status.value} {status.phrase}\r\n"
         f"Content-Type: {JSON_CONTENT_TYPE}\r\n"

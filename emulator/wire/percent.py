@@ -3,7 +3,7 @@
 import re
 from urllib.parse import unquote_to_bytes
 
-from emulator import errors
+from emulator.errors import http as http_errors
 
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
@@ -17,9 +17,9 @@ def decode(text: str, part: str) -> str:
     if text.isascii() and "%" not in text:
         return text
     if _BROKEN_ESCAPE.search(text):
-        raise errors.broken_percent_escape(part, text)
+        raise http_errors.broken_percent_escape(part, text)
     try:
         # HTTP servers hand raw bytes above 0x7F over as surrogate escapes.
         return unquote_to_bytes(text.encode("utf-8", "surrogateescape")).decode()
     except UnicodeError:
-        raise errors.broken_percent_escape(part, text) from None
+        raise http_errors.broken_percent_escape(part, text) from None

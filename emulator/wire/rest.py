@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 
 from emulator import errors
 from emulator.api.catalogue import RPCS, Rpc
-from emulator.api.dispatch import CallInfo, Dispatcher, Reply
+from emulator.api.dispatch import Dispatcher, Reply
 from emulator.api.replies import Parked, Undoable
 from emulator.errors import PubsubError
 from emulator.wire import content, query
@@ -105,7 +105,7 @@ class Rest:
         form = _form(asked, rpc)
         body = content.decode(request.body, request.headers.get("content-encoding", ""))
         message = found.target.reader.read(found.name, asked.parameters, body)
-        outcome = self._dispatcher.call(rpc, message, CallInfo(request_bytes=message.ByteSize()))
+        outcome = self._dispatcher.call(rpc, message)
         return _parked(outcome, form) if isinstance(outcome, Parked) else _success(outcome, form)
 
     def __repr__(self) -> str:

@@ -17,6 +17,7 @@ from google.protobuf.message import Message
 from emulator import errors
 from emulator.api import pb
 from emulator.api.fields import is_repeated
+from emulator.errors import http as http_errors
 from emulator.wire.rest_values import SCALARS, WELL_KNOWN, Read, Unreadable, enum_reader, read_string, refuse
 
 
@@ -25,21 +26,21 @@ def parse_document(body: bytes) -> object:
     try:
         return _DECODER.decode(body.decode())
     except RecursionError:
-        raise errors.not_json("nested too deeply") from None
+        raise http_errors.not_json("nested too deeply") from None
     except ValueError as problem:  # JSON's own, UTF-8's, and that of integers with thousands of digits
-        raise errors.not_json(str(problem)) from None
+        raise http_errors.not_json(str(problem)) from None
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     result = dict(pairs)
     if len(result) < len(pairs):
         keys = [key for key, _ in pairs]
-        raise errors.repeated_json_key(next(key for key in keys if keys.count(key) > 1))
+        raise http_errors.repeated_json_key(next(key for key in keys if keys.count(key) > 1))
     return result
 
 
 def _no_constant(token: str) -> NoReturn:
-    raise errors.not_json(f"{token} is not a JSON value")
+    raise http_errors.not_json(f"{token} is not a JSON value")
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_constant)
@@ -83,7 +84,7 @@ class MessageReader:
                 continue
             name = field.name
             if name in result:
-                raise Unreadable(errors.field_given_twice, name)
+                raise Unreadable(http_errors.field_given_twice, name)
             try:
                 result[name] = field.read(item)
             except Unreadable as problem:
@@ -95,7 +96,7 @@ class MessageReader:
         return result
 
     def _unknown(self, value: object) -> Callable[[str], errors.PubsubError]:
-        return lambda where: errors.unknown_json_field(where, value, self._message)
+        return lambda where: http_errors.unknown_json_field(where, value, self._message)
 
     def __repr__(self) -> str:
         return f"<MessageReader {self._message}>"

@@ -8,9 +8,9 @@ from typing import Any
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
-from emulator import errors
 from emulator.api.catalogue import HttpBinding, Rpc
 from emulator.api.fields import is_repeated
+from emulator.errors import http as http_errors
 from emulator.wire.rest_json import (
     MessageReader,
     Readers,
@@ -41,7 +41,7 @@ class _Parameter:
         if is_repeated(self.field):
             return values
         if len(values) > 1:
-            raise errors.field_given_twice(".".join(self.path))
+            raise http_errors.field_given_twice(".".join(self.path))
         return values[0]
 
 
@@ -123,7 +123,7 @@ class RequestReader:
         for name, text in parameters:
             parameter = self._parameters.get(name)
             if parameter is None:
-                raise errors.unknown_query_parameter(name, text)
+                raise http_errors.unknown_query_parameter(name, text)
             given.setdefault(parameter.path, (parameter, []))[1].append(text)
         document: dict[str, Any] = {}
         for parameter, texts in given.values():
@@ -144,7 +144,7 @@ class RequestReader:
                 for mask in (in_body, in_query)
             )
             if spelled_in_body != spelled_in_query:
-                raise errors.conflicting_masks(",".join(in_body["paths"]), ",".join(in_query["paths"]))
+                raise http_errors.conflicting_masks(",".join(in_body["paths"]), ",".join(in_query["paths"]))
         fields.update(more)
 
     def __repr__(self) -> str:

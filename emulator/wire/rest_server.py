@@ -11,8 +11,8 @@ from aiohttp import web
 from aiohttp.abc import AbstractAccessLogger
 from aiohttp.typedefs import Handler
 
-from emulator import errors
 from emulator.api.replies import Parked
+from emulator.errors import http as http_errors
 from emulator.limits import REQUEST_BODY_MAX_BYTES, REQUEST_HEADER_MAX_BYTES
 from emulator.wire.http_connection import HttpConnection, Transports, respond, respond_error
 from emulator.wire.rest import RestRequest, RestResponse
@@ -188,17 +188,17 @@ async def _read_body(request: web.Request) -> bytes:
         with connection.needing_the_client(body=request.content):
             body = await request.read()
     except web.HTTPRequestEntityTooLarge:
-        raise HttpFailure(413, errors.body_too_large(REQUEST_BODY_MAX_BYTES)) from None
+        raise HttpFailure(413, http_errors.body_too_large(REQUEST_BODY_MAX_BYTES)) from None
     except web.RequestPayloadError:
-        raise HttpFailure(400, errors.not_http(_BROKEN_BODY)) from None
+        raise HttpFailure(400, http_errors.not_http(_BROKEN_BODY)) from None
     if connection.body_is_broken:
-        raise HttpFailure(400, errors.not_http(_BROKEN_BODY))
+        raise HttpFailure(400, http_errors.not_http(_BROKEN_BODY))
     return body
 
 
 def _refuse_too_large(request: web.Request) -> None:
     if (request.content_length or 0) > REQUEST_BODY_MAX_BYTES:
-        raise HttpFailure(413, errors.body_too_large(REQUEST_BODY_MAX_BYTES))
+        raise HttpFailure(413, http_errors.body_too_large(REQUEST_BODY_MAX_BYTES))
 
 
 async def _meet_expectation(request: web.Request) -> web.StreamResponse | None:
@@ -207,7 +207,7 @@ async def _meet_expectation(request: web.Request) -> web.StreamResponse | None:
         return None
     expected = request.headers.get("Expect", "")
     if expected.lower() != "100-continue":
-        return respond_error(errors.unknown_expectation(expected), 417, close=True)
+        return respond_error(http_errors.unknown_expectation(expected), 417, close=True)
     try:
         _refuse_too_large(request)
     except HttpFailure as failure:

@@ -17,6 +17,7 @@ from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
 from emulator import errors
 from emulator.api import pb
 from emulator.errors import PubsubError
+from emulator.errors import http as http_errors
 
 Read: TypeAlias = Callable[[object], object]
 
@@ -60,7 +61,7 @@ class Unreadable(Exception):
 
 def refuse(value: object, expected: str) -> NoReturn:
     """Raise Unreadable for a value that is not what was expected."""
-    raise Unreadable(lambda where: errors.unreadable_json_value(where, value, expected))
+    raise Unreadable(lambda where: http_errors.unreadable_json_value(where, value, expected))
 
 
 def read_string(value: object) -> str:
@@ -84,7 +85,7 @@ def read_bytes(value: object) -> bytes:
     try:
         return binascii.a2b_base64(text, strict_mode=True)
     except ValueError:
-        raise Unreadable(lambda where: errors.bad_base64(where, value)) from None
+        raise Unreadable(lambda where: http_errors.bad_base64(where, value)) from None
 
 
 def read_bool(value: object) -> bool:
@@ -132,7 +133,7 @@ def read_struct(value: object) -> object:
 def _check_free_form(value: object, levels: int) -> None:
     if type(value) is dict or type(value) is list:
         if not levels:
-            raise Unreadable(lambda where: errors.nested_too_deeply(where, STRUCT_MAX_LEVELS))
+            raise Unreadable(lambda where: http_errors.nested_too_deeply(where, STRUCT_MAX_LEVELS))
         for key, item in value.items() if type(value) is dict else enumerate(value):
             try:
                 read_string(str(key))

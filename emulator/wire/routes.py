@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from emulator import errors
+from emulator.errors import http as http_errors
 from emulator.wire import percent
 from emulator.wire.status import HttpFailure
 
@@ -101,7 +101,7 @@ class Routes(Generic[T]):
         leaf = methods.get(method)
         if leaf is None:
             allowed = _allow(methods)
-            raise HttpFailure(405, errors.method_not_allowed(method, raw_path, allowed), {"allow": allowed})
+            raise HttpFailure(405, http_errors.method_not_allowed(method, raw_path, allowed), {"allow": allowed})
         return Found(leaf.target, "/".join(segments[leaf.template.start : leaf.template.stop]))
 
     def allowed(self, raw_path: str) -> str:
@@ -123,7 +123,7 @@ class Routes(Generic[T]):
             end = node.step(segments[-1])
             if end and (methods := end.leaves.get("")) and (not colon or method in methods):
                 return methods, segments
-        raise HttpFailure(404, errors.unknown_path(raw_path))
+        raise HttpFailure(404, http_errors.unknown_path(raw_path))
 
     def __repr__(self) -> str:
         return f"<Routes templates={self._count}>"
@@ -140,7 +140,7 @@ def _decoded(raw_path: str) -> list[str]:
     for raw in path.lstrip("/").split("/"):
         segment = percent.decode(raw, "path")
         if "/" in segment:
-            raise errors.bad_path_segment(raw)
+            raise http_errors.bad_path_segment(raw)
         segments.append(segment)
     return segments
 

@@ -4,7 +4,7 @@ import errno
 import socket
 import sys
 
-from emulator import errors
+from emulator.errors import starting as starting_errors
 
 # A burst of clients waits here while the loop is busy; the system may cut it (net.core.somaxconn).
 BACKLOG = 4_096
@@ -27,10 +27,10 @@ def open_sockets(host: str, port: int) -> list[socket.socket]:
             return _open_all(targets, port)
         except OSError as problem:
             if problem.errno != errno.EADDRINUSE:
-                raise errors.cannot_listen(host, port, problem.strerror or str(problem)) from None
+                raise starting_errors.cannot_listen(host, port, problem.strerror or str(problem)) from None
             if port:
-                raise errors.port_taken(host, port) from None
-    raise errors.no_common_port(host)
+                raise starting_errors.port_taken(host, port) from None
+    raise starting_errors.no_common_port(host)
 
 
 def port_of(sockets: list[socket.socket]) -> int:
@@ -46,7 +46,9 @@ def _targets(host: str, port: int) -> list[_Target]:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as problem:
-        raise errors.cannot_listen(host, port, getattr(problem, "strerror", None) or "not a host name") from None
+        raise starting_errors.cannot_listen(
+            host, port, getattr(problem, "strerror", None) or "not a host name"
+        ) from None
     return list(dict.fromkeys((family, str(address[0])) for family, _, _, _, address in found))
 
 

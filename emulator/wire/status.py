@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from emulator import errors
 from emulator.api import pb
 from emulator.errors import Code, PubsubError
+from emulator.errors import http as http_errors
 
 HTTP_STATUS: Mapping[Code, int] = MappingProxyType(
     {
@@ -89,7 +89,7 @@ def error_body(error: PubsubError, status: int | None = None) -> bytes:
 
 def http_error_body(status: int, message: str) -> bytes:
     """The same document for what HTTP itself refuses: an unknown path, too large a header, a request that is none."""
-    return error_body(errors.refused_by_http(code_of_http(status), message), status)
+    return error_body(http_errors.refused_by_http(code_of_http(status), message), status)
 
 
 def status_details(error: PubsubError, message: str) -> bytes:

@@ -7,7 +7,7 @@ import pytest
 
 from emulator.api import pb
 from emulator.api.catalogue import RPCS, Rpc
-from emulator.api.dispatch import CallInfo, Dispatcher
+from emulator.api.dispatch import Dispatcher
 from emulator.api.services import build_services
 from emulator.clock import FakeClock
 from emulator.engine.broker import Broker
@@ -40,13 +40,13 @@ class Service:
     """A Publisher with one method that answers and one that is broken."""
 
     def __init__(self) -> None:
-        self.seen: list[tuple[Any, CallInfo]] = []
+        self.seen: list[Any] = []
 
-    def get_topic(self, request: pb.GetTopicRequest, info: CallInfo) -> pb.Topic:
-        self.seen.append((request, info))
+    def get_topic(self, request: pb.GetTopicRequest) -> pb.Topic:
+        self.seen.append(request)
         return pb.Topic(name=request.topic)
 
-    def delete_topic(self, request: pb.DeleteTopicRequest, info: CallInfo) -> pb.Empty:
+    def delete_topic(self, request: pb.DeleteTopicRequest) -> pb.Empty:
         raise KeyError("a fault of our own")
 
     def __repr__(self) -> str:
@@ -64,12 +64,12 @@ def dispatcher(service: Service) -> Dispatcher:
 
 
 def test_a_call_reaches_the_method_named_like_its_row(dispatcher: Dispatcher, service: Service) -> None:
-    request, info = pb.GetTopicRequest(topic="t"), CallInfo(request_bytes=3)
+    request = pb.GetTopicRequest(topic="t")
 
-    reply = dispatcher.call(row("GetTopic"), request, info)
+    reply = dispatcher.call(row("GetTopic"), request)
 
     assert reply == pb.Topic(name="t")
-    assert service.seen == [(request, info)]
+    assert service.seen == [request]
 
 
 @pytest.mark.rule("S1.1")
@@ -78,7 +78,7 @@ def test_a_row_without_service_or_method_is_unimplemented_and_says_so(dispatcher
     rpc = row(method)
 
     with pytest.raises(PubsubError) as refusal:
-        dispatcher.call(rpc, rpc.request(), CallInfo())
+        dispatcher.call(rpc, rpc.request())
 
     assert refusal.value.code is Code.UNIMPLEMENTED
     assert refusal.value.message == f"{rpc.service}.{method} is not implemented by this emulator yet."
@@ -88,7 +88,7 @@ def test_a_fault_becomes_internal_and_its_traceback_is_logged(
     dispatcher: Dispatcher, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.ERROR), pytest.raises(PubsubError) as refusal:
-        dispatcher.call(row("DeleteTopic"), pb.DeleteTopicRequest(), CallInfo())
+        dispatcher.call(row("DeleteTopic"), pb.DeleteTopicRequest())
 
     assert refusal.value.code is Code.INTERNAL
     assert "KeyError" in refusal.value.message
@@ -116,7 +116,7 @@ def test_the_services_implement_what_exists_so_far(rpc: Rpc) -> None:
     else:
         assert not dispatcher.implements(rpc)
         with pytest.raises(PubsubError, match=f"{rpc.method} is not implemented"):
-            dispatcher.call(rpc, rpc.request(), CallInfo())
+            dispatcher.call(rpc, rpc.request())
 
 
 def test_reprs_tell_how_much_there_is() -> None:

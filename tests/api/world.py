@@ -8,7 +8,7 @@ from google.protobuf import json_format
 from google.protobuf.message import Message
 
 from emulator.api.catalogue import RPCS, Rpc
-from emulator.api.dispatch import CallInfo, Dispatcher, Outcome
+from emulator.api.dispatch import Dispatcher, Outcome
 from emulator.api.replies import Parked, Undoable
 from emulator.api.services import build_services
 from emulator.clock import FakeClock
@@ -75,7 +75,7 @@ class World:
 
     def send(self, method: str, request: Message) -> Outcome:
         """What the handler answers. Raises PubsubError."""
-        return self.dispatcher.call(row(method), request, CallInfo())
+        return self.dispatcher.call(row(method), request)
 
     def call(self, method: str, /, **request: Any) -> Any:
         """The reply to a request in proto JSON; one that is parked has to be complete. Raises PubsubError."""

@@ -8,7 +8,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from emulator.api.catalogue import RPCS, SERVICES
-from emulator.api.dispatch import CallInfo, Dispatcher, Outcome
+from emulator.api.dispatch import Dispatcher, Outcome
 from emulator.wire.rest import Rest, RestRequest, RestResponse
 
 
@@ -18,7 +18,6 @@ class Call:
 
     rpc: str
     request: Message
-    info: CallInfo
 
 
 class Handlers:
@@ -29,9 +28,9 @@ class Handlers:
         for rpc in RPCS:
             setattr(self, rpc.name, self._handler(rpc.name, answers.get(rpc.name, rpc.response)))
 
-    def _handler(self, name: str, answer: Callable[[], Outcome]) -> Callable[[Message, CallInfo], Outcome]:
-        def handle(request: Message, info: CallInfo) -> Outcome:
-            self.calls.append(Call(name, request, info))
+    def _handler(self, name: str, answer: Callable[[], Outcome]) -> Callable[[Message], Outcome]:
+        def handle(request: Message) -> Outcome:
+            self.calls.append(Call(name, request))
             return answer()
 
         return handle

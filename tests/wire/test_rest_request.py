@@ -146,14 +146,6 @@ def test_an_unreadable_body_is_400_and_named(face: Face, body: bytes, named: str
     assert named in error["message"]
 
 
-@pytest.mark.rule("S5.1")
-def test_the_handler_is_told_the_size_of_the_protobuf_request(face: Face) -> None:
-    face.send("POST", f"{TOPIC}:publish", {"messages": [{"data": "YWFh"}]})
-
-    call = face.handlers.calls[0]
-    assert call.info.request_bytes == len(call.request.SerializeToString())
-
-
 # The query
 
 

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from emulator.errors import StartError
+from emulator.errors.starting import StartError
 from emulator.wire import sockets
 from emulator.wire.sockets import open_sockets, port_of
 

@@ -6,21 +6,20 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from google.protobuf.message import DecodeError, Message
 
-from emulator import errors
 from emulator.api.catalogue import Rpc
-from emulator.api.dispatch import CallInfo, Outcome
 from emulator.api.replies import Parked, Undoable
 from emulator.errors import PubsubError
+from emulator.errors import grpc as grpc_errors
 from emulator.wire.grpc import blocks, messages
 from emulator.wire.grpc.heads import GrpcHead
 from emulator.wire.http2.stream import NO_CALL, Stream
 
 if TYPE_CHECKING:
+    from emulator.api.dispatch import Outcome
     from emulator.wire.grpc.server import GrpcConnection
 
 # A Pull answers this long before its caller's deadline, so that the answer still arrives (service.md §7.2.3).
 _ANSWER_AHEAD_S: Final = 0.1
-_INFO: Final = CallInfo()
 
 
 class Refusal:
@@ -76,7 +75,7 @@ class UnaryCall:
             if len(self._buffer) >= messages.PREFIX_BYTES:
                 expected = messages.PREFIX_BYTES + messages.check_prefix(self._buffer)
                 if len(self._buffer) > expected:
-                    raise errors.second_message()
+                    raise grpc_errors.second_message()
             if end:
                 self._run(self._only_message(self._let_go()))
         except Exception as problem:
@@ -91,23 +90,27 @@ class UnaryCall:
 
     def _only_message(self, data: bytes) -> bytes:
         if not data:
-            raise errors.no_message()
+            raise grpc_errors.no_message()
         if len(data) < messages.PREFIX_BYTES:
-            raise errors.truncated_message()
+            raise grpc_errors.truncated_message()
         size = messages.check_prefix(data)
         if len(data) != messages.PREFIX_BYTES + size:
-            raise errors.truncated_message() if len(data) < messages.PREFIX_BYTES + size else errors.second_message()
+            raise (
+                grpc_errors.truncated_message()
+                if len(data) < messages.PREFIX_BYTES + size
+                else grpc_errors.second_message()
+            )
         message = data[messages.PREFIX_BYTES :]
         return messages.decompress(message, self._head.encoding) if data[0] else message
 
     def _run(self, message: bytes) -> None:
         if self._deadline is not None and self._connection.loop.time() >= self._deadline:
-            raise errors.deadline_exceeded()
+            raise grpc_errors.deadline_exceeded()
         try:
             request = self._rpc.request.FromString(message)
         except DecodeError:
-            raise errors.unreadable_request(self._rpc.method) from None
-        outcome: Outcome = self._connection.dispatcher.call(self._rpc, request, _INFO)
+            raise grpc_errors.unreadable_request(self._rpc.method) from None
+        outcome: Outcome = self._connection.dispatcher.call(self._rpc, request)
         if isinstance(outcome, Parked):
             self._park(outcome)
         else:
@@ -131,7 +134,7 @@ class UnaryCall:
 
     def _on_deadline(self) -> None:
         self._withdraw()
-        self._fail(errors.deadline_exceeded())
+        self._fail(grpc_errors.deadline_exceeded())
         self._connection.wake()
 
     def _on_parked(self) -> None:
@@ -252,7 +255,7 @@ class StreamingCall:
             self._hold(self._deframer.pending)
             if end:
                 if self._deframer.pending:
-                    raise errors.truncated_message()
+                    raise grpc_errors.truncated_message()
                 if self._conversation is not None:
                     self._conversation.half_closed()
         except Exception as problem:
@@ -262,7 +265,7 @@ class StreamingCall:
         try:
             return self._rpc.request.FromString(message)
         except DecodeError:
-            raise errors.unreadable_request(self._rpc.method) from None
+            raise grpc_errors.unreadable_request(self._rpc.method) from None
 
     def _hold(self, size: int) -> None:
         if size > self._held:
@@ -286,7 +289,7 @@ class StreamingCall:
 
     def _on_deadline(self) -> None:
         self._timer = None
-        self.fail(errors.deadline_exceeded(), tell=True)
+        self.fail(grpc_errors.deadline_exceeded(), tell=True)
 
     def _end(self, *, tell: bool) -> None:
         self._over = True

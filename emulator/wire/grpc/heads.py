@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from emulator import errors
 from emulator.errors import PubsubError
+from emulator.errors import grpc as grpc_errors
 from emulator.limits import REQUEST_HEADER_MAX_BYTES
 from emulator.wire.http2.heads import RequestHead
 
@@ -43,14 +43,14 @@ def _read(head: RequestHead) -> GrpcHead:
     if head.method != "POST" or not _CONTENT_TYPE.fullmatch(head.headers.get("content-type", "")):
         return GrpcHead(431 if head.too_large else 415, None, "identity", None)
     if head.too_large:
-        return GrpcHead(0, None, "identity", errors.headers_too_large(REQUEST_HEADER_MAX_BYTES))
+        return GrpcHead(0, None, "identity", grpc_errors.headers_too_large(REQUEST_HEADER_MAX_BYTES))
     encoding = head.headers.get("grpc-encoding", "identity")
     if encoding not in ENCODINGS:
-        return GrpcHead(0, None, "identity", errors.unknown_encoding(encoding))
+        return GrpcHead(0, None, "identity", grpc_errors.unknown_encoding(encoding))
     text = head.headers.get("grpc-timeout")
     if text is None:
         return GrpcHead(0, None, encoding, None)
     found = _TIMEOUT.fullmatch(text)
     if found is None:
-        return GrpcHead(0, None, encoding, errors.bad_timeout(text))
+        return GrpcHead(0, None, encoding, grpc_errors.bad_timeout(text))
     return GrpcHead(0, int(found[1]) * _UNIT_S[found[2]], encoding, None)

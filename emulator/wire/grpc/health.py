@@ -5,13 +5,12 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from emulator import errors
 from emulator.api import pb
+from emulator.errors import grpc as grpc_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from emulator.api.dispatch import CallInfo
     from emulator.wire.grpc.calls import StreamingCall
     from emulator.wire.grpc.server import Opener
 
@@ -42,14 +41,14 @@ class Health:
             return pb.HealthCheckResponse.SERVICE_UNKNOWN
         return pb.HealthCheckResponse.SERVING if self._serving else pb.HealthCheckResponse.NOT_SERVING
 
-    def check(self, request: pb.HealthCheckRequest, _info: CallInfo) -> pb.HealthCheckResponse:
+    def check(self, request: pb.HealthCheckRequest) -> pb.HealthCheckResponse:
         """Raises NOT_FOUND for a service that this server does not know."""
         status = self.status(request.service)
         if status == pb.HealthCheckResponse.SERVICE_UNKNOWN:
-            raise errors.unknown_service(request.service)
+            raise grpc_errors.unknown_service(request.service)
         return pb.HealthCheckResponse(status=status)
 
-    def list(self, _request: pb.HealthListRequest, _info: CallInfo) -> pb.HealthListResponse:
+    def list(self, _request: pb.HealthListRequest) -> pb.HealthListResponse:
         """What `check` says of every service."""
         return pb.HealthListResponse(
             statuses={service: pb.HealthCheckResponse(status=self.status(service)) for service in self._services}
@@ -80,7 +79,7 @@ class _Watch:
 
     def message(self, request: pb.HealthCheckRequest) -> None:
         if self._service is not None:
-            raise errors.second_message()
+            raise grpc_errors.second_message()
         self._service = request.service
         self._health.attend(self)
         self._call.send_headers()
@@ -96,7 +95,7 @@ class _Watch:
 
     def half_closed(self) -> None:
         if self._service is None:
-            raise errors.no_message()
+            raise grpc_errors.no_message()
 
     def gone(self) -> None:
         self._health.forget(self)

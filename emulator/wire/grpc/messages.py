@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from types import MappingProxyType
 from typing import Final
 
-from emulator import errors
+from emulator.errors import grpc as grpc_errors
 from emulator.limits import REQUEST_BODY_MAX_BYTES
 
 PREFIX_BYTES: Final = 5
@@ -53,10 +53,10 @@ class Deframer:
 def check_prefix(prefix: bytes | bytearray) -> int:
     """The size that a prefix promises; raises PubsubError for a bad flag or a size beyond the limit."""
     if prefix[0] > 1:
-        raise errors.bad_message_flag(prefix[0])
+        raise grpc_errors.bad_message_flag(prefix[0])
     size = int.from_bytes(prefix[1:PREFIX_BYTES], "big")
     if size > REQUEST_BODY_MAX_BYTES:
-        raise errors.message_too_large(size, REQUEST_BODY_MAX_BYTES)
+        raise grpc_errors.message_too_large(size, REQUEST_BODY_MAX_BYTES)
     return size
 
 
@@ -64,16 +64,16 @@ def decompress(message: bytes, encoding: str) -> bytes:
     """Raises PubsubError for broken data, and before more than the limit has been unpacked."""
     bits = _WINDOW_BITS.get(encoding)
     if bits is None:
-        raise errors.compressed_without_encoding()
+        raise grpc_errors.compressed_without_encoding()
     unpacker = zlib.decompressobj(bits)
     try:
         plain = unpacker.decompress(message, REQUEST_BODY_MAX_BYTES + 1)
     except zlib.error as problem:
-        raise errors.bad_compression(encoding, str(problem)) from None
+        raise grpc_errors.bad_compression(encoding, str(problem)) from None
     if len(plain) > REQUEST_BODY_MAX_BYTES:
-        raise errors.message_too_large(len(plain), REQUEST_BODY_MAX_BYTES)
+        raise grpc_errors.message_too_large(len(plain), REQUEST_BODY_MAX_BYTES)
     if not unpacker.eof:
-        raise errors.bad_compression(encoding, "it ends too early")
+        raise grpc_errors.bad_compression(encoding, "it ends too early")
     if unpacker.unused_data:
-        raise errors.bad_compression(encoding, "something follows it")
+        raise grpc_errors.bad_compression(encoding, "something follows it")
     return plain

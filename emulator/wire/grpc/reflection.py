@@ -11,6 +11,7 @@ from emulator import errors
 from emulator.api import pb
 from emulator.api.catalogue import BY_PATH
 from emulator.errors import PubsubError
+from emulator.errors import grpc as grpc_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -94,7 +95,7 @@ class _Questions:
         self._waiting_bytes += _size(request)
         self._go_on()
         if self._waiting_bytes > _WAITING_MAX_BYTES:
-            raise errors.too_much_unanswered(_WAITING_MAX_BYTES)
+            raise grpc_errors.too_much_unanswered(_WAITING_MAX_BYTES)
 
     def half_closed(self) -> None:
         self._half_closed = True
@@ -142,7 +143,7 @@ def _find(finder: Callable[..., Any], kind: str, name: str, *where: object) -> A
     try:
         return finder(*where) if where else finder(name)
     except KeyError:
-        raise errors.not_described(kind, name) from None
+        raise grpc_errors.not_described(kind, name) from None
 
 
 def _file_by_name(name: str) -> FileDescriptor:

@@ -14,6 +14,7 @@ from emulator import errors
 from emulator.api.catalogue import Rpc
 from emulator.api.dispatch import Dispatcher
 from emulator.errors import PubsubError
+from emulator.errors import grpc as grpc_errors
 from emulator.wire.grpc import blocks, heads
 from emulator.wire.grpc.calls import Conversation, Refusal, StreamingCall, UnaryCall
 from emulator.wire.http2.connection import Connection
@@ -245,7 +246,7 @@ class GrpcConnection(asyncio.Protocol):
             self.fail(stream, grpc.error, alone=True)
         elif self._http2.sender.queued_bytes > _QUEUED_MAX_BYTES:
             # It asks and asks, and does not open its windows for the answers.
-            self.fail(stream, errors.too_much_unread(_QUEUED_MAX_BYTES), alone=True)
+            self.fail(stream, grpc_errors.too_much_unread(_QUEUED_MAX_BYTES), alone=True)
         elif method is None:
             self.fail(stream, errors.unknown_method(head.path), alone=True)
         elif not (method.rpc.client_streaming or method.rpc.server_streaming):
@@ -277,7 +278,7 @@ class GrpcConnection(asyncio.Protocol):
     def hold(self, size: int) -> None:
         """Count bytes of unfinished requests; raises RESOURCE_EXHAUSTED when one connection holds too many."""
         if self._held_bytes + size > _HELD_MAX_BYTES:
-            raise errors.too_much_unfinished(_HELD_MAX_BYTES)
+            raise grpc_errors.too_much_unfinished(_HELD_MAX_BYTES)
         self._held_bytes += size
 
     def let_go(self, size: int) -> None:
