@@ -3,7 +3,7 @@
 A pytest plugin. A test's client is the CLIENT of its module.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Generator
 
 import pytest
@@ -30,18 +30,21 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    # A test may have several reports: its own and that of its fixtures' end.
+    outcomes: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for outcome, reports in terminalreporter.stats.items():
         for report in reports:
-            for key, value in getattr(report, "user_properties", ()):
-                if key == "client" and outcome:
-                    counts[value][outcome] += 1
-    if counts:
+            if outcome and isinstance(report, pytest.TestReport):  # what was deselected is listed, too
+                for key, value in report.user_properties:
+                    if key == "client":
+                        outcomes[str(value)][outcome].add(report.nodeid)
+    if outcomes:
         terminalreporter.section("clients")
-    for client, outcomes in sorted(counts.items()):
-        failed = outcomes["failed"] + outcomes["error"]
-        run = outcomes.total() - outcomes["skipped"]
-        terminalreporter.write_line(f"{client}: {run} run, {outcomes['skipped']} skipped, {failed} failed")
+    for client, tests in sorted(outcomes.items()):
+        failed = tests["failed"] | tests["error"]
+        skipped = tests["skipped"] - failed
+        run = set().union(*tests.values()) - skipped
+        terminalreporter.write_line(f"{client}: {len(run)} run, {len(skipped)} skipped, {len(failed)} failed")
 
 
 def client_of(item: pytest.Item) -> str | None:

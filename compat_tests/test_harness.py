@@ -81,3 +81,34 @@ def test_tests_are_counted_by_client_and_a_required_one_is_never_skipped(tmp_pat
     assert "gcloud: 1 run, 1 skipped, 0 failed" in done.stdout
     assert "curl must be tested wherever this suite runs" in done.stdout
     assert "no curl here" in done.stdout
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+@pytest.mark.parametrize(
+    ("choice", "counted"),
+    [
+        ("one", "curl: 1 run, 0 skipped, 0 failed"),
+        ("two", "curl: 1 run, 0 skipped, 1 failed"),
+        ("three", "curl: 1 run, 0 skipped, 1 failed"),
+        ("one or two", "curl: 2 run, 0 skipped, 1 failed"),
+        ("four", "curl: 1 run, 0 skipped, 1 failed"),
+    ],
+)
+def test_only_what_ran_is_counted_and_once(tmp_path: Path, workers: str, choice: str, counted: str) -> None:
+    (tmp_path / "test_curl.py").write_text(
+        "import pytest\n"
+        'CLIENT = "curl"\n'
+        "@pytest.fixture\ndef leaving(): yield; raise ValueError\n"
+        "@pytest.fixture\ndef coming(): raise ValueError\n"
+        "def test_one(): pass\n"
+        "def test_two(leaving): pass\n"
+        "def test_three(leaving): raise ValueError\n"
+        "def test_four(coming): pass\n"
+    )
+
+    done = run_pytest(
+        *(tmp_path, "-k", choice, "-p", "compat_tests.accounting", "-p", "xdist", "-n", workers),
+        PYTEST_DISABLE_PLUGIN_AUTOLOAD="1",
+    )
+
+    assert counted in done.stdout.splitlines()

@@ -152,7 +152,7 @@ class App:
         self._listener.close()
         self._health.stop()
         self._broker.close()
-        await asyncio.gather(self._grpc.shutdown(), self._rest.stop())
+        await asyncio.gather(self._listener.wait_closed(), self._grpc.shutdown(), self._rest.stop())
         await self._thread.close()
         self._release_clock()
 

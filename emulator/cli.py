@@ -1,6 +1,7 @@
 """The `pubsub-emulator` command: verbs, signals, exit codes.
 
-0: done, or stopped when asked to. 1: unhealthy, or a crash. 2: not understood. 3: could not start.
+0: done, or stopped when asked to. 1: unhealthy, or a crash. 2: not understood. 3: could not start. 128 and a
+signal's number: forced by a second signal.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from emulator import __version__, logs
 from emulator.errors import starting as starting_errors
@@ -54,12 +55,13 @@ WANTED_FILES = 65_536
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code. Raises SystemExit from --help, --version and usage errors."""
+    _open_standard_streams()
     parser = _parser()
     arguments, ignored = _without_gcloud_flags(sys.argv[1:] if argv is None else argv)
     given = vars(parser.parse_args(arguments))
     verb = given.pop("verb") or START
     try:
-        settings = resolve(given, os.environ)
+        settings = resolve(given, os.environ, verb)
         if verb == START:
             return _start(settings, ignored)
         return _VERBS[verb](settings)
@@ -70,6 +72,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_NOT_STARTED
     except KeyboardInterrupt:
         return EXIT_SIGNALLED + signal.SIGINT
+
+
+def _open_standard_streams() -> None:
+    """Put /dev/null where a standard stream was closed: the next file opened would take its number, and its output."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            # The lowest free number is taken, and those below are open.
+            os.open(os.devnull, os.O_RDWR)
+        if getattr(sys, name) is None:
+            stream = open(number, mode, errors="backslashreplace", closefd=False)  # noqa: SIM115  # as long as the process
+            setattr(sys, name, stream)
+
+
+def _flush_or_let_go(stream: TextIO) -> None:
+    """Have nothing left that Python could fail on at exit: what nobody takes any more is dropped."""
+    try:
+        stream.flush()
+    except OSError:
+        with open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), stream.fileno())
 
 
 # Reading the command line
@@ -159,6 +183,8 @@ def _start(settings: Settings, ignored: Sequence[str]) -> int:
             runner.run(_serve(settings))
     except KeyboardInterrupt:
         pass
+    finally:
+        _flush_or_let_go(sys.stderr)
     return 0
 
 
@@ -188,7 +214,8 @@ async def _serve(settings: Settings) -> None:
         if settings.port_file is not None:
             _write_port(settings.port_file, app.port)
         # Start detectors look for exactly this, whatever the format of the log (conventions of Google's emulator).
-        print(f"[pubsub] INFO: Server started, listening on {app.port}", file=sys.stderr, flush=True)
+        with suppress(OSError):  # a server is of use without a reader of its log
+            print(f"[pubsub] INFO: Server started, listening on {app.port}", file=sys.stderr, flush=True)
         await stop.wait()
     finally:
         await app.stop()
@@ -240,12 +267,18 @@ def _env_init(settings: Settings) -> int:
 def _export(shell: str, name: str, value: str) -> str:
     match shell:
         case "fish":
-            return f"set -gx {name} {shlex.quote(value)}"
+            return f"set -gx {name} {_quote_for_fish(value)}"
         case "powershell":
             quoted = value.replace("'", "''")
             return f"$env:{name} = '{quoted}'"
         case _:
             return f"export {name}={shlex.quote(value)}"
+
+
+def _quote_for_fish(value: str) -> str:
+    """As for other shells, but that fish takes a backslash in single quotes for an escape."""
+    quoted = value.replace("\\", "\\\\").replace("'", "\\'")
+    return value if shlex.quote(value) == value else f"'{quoted}'"
 
 
 def _healthcheck(settings: Settings) -> int:

@@ -12,6 +12,10 @@ from typing import Protocol
 
 NS_PER_S = 1_000_000_000
 
+# What a Timestamp can show, from the start of year 1 to the end of year 9999: beyond, no answer could hold the time.
+FIRST_NS = -62_135_596_800 * NS_PER_S
+LAST_NS = 253_402_300_800 * NS_PER_S - 1
+
 _FAKE_START = 1_700_000_000 * NS_PER_S
 
 
@@ -122,6 +126,8 @@ class FakeClock:
     __slots__ = ("_heap", "_lock", "_now", "_run")
 
     def __init__(self, start_ns: int = _FAKE_START) -> None:
+        """Raises ValueError for a start outside of the years 1 to 9999."""
+        _check_moment(start_ns)
         self._now = start_ns
         self._heap = TimerHeap()
         self._lock = threading.Lock()
@@ -144,16 +150,18 @@ class FakeClock:
     def advance(self, seconds: float) -> None:
         """Move time forward and return after everything due has run, in order.
 
-        Raises ValueError for a negative or non-finite amount.
+        Raises ValueError for a negative or non-finite amount, and for one that leads past the year 9999.
         """
         if not 0 <= seconds < float("inf"):
             raise ValueError(f"a clock only advances; got {seconds!r} seconds")
+        _check_moment(self._now + int(seconds) * NS_PER_S)
         self.advance_ns(round(seconds * NS_PER_S))
 
     def advance_ns(self, amount: int) -> None:
         """`advance` in integer nanoseconds."""
         if amount < 0:
             raise ValueError(f"a clock only advances; got {amount!r} nanoseconds")
+        _check_moment(self._now + amount)
         run = self._run
         if run is None:
             self._advance(amount)
@@ -183,6 +191,11 @@ class FakeClock:
 
     def __repr__(self) -> str:
         return f"<FakeClock now={self._now / NS_PER_S:.3f} timers={len(self._heap)}>"
+
+
+def _check_moment(moment: int) -> None:
+    if not FIRST_NS <= moment <= LAST_NS:
+        raise ValueError("the time must stay within the years 1 to 9999, which are all that a Timestamp can show")
 
 
 class LoopClock:

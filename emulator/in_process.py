@@ -25,6 +25,9 @@ class Emulator:
     """
 
     def __init__(self, *, clock: FakeClock | None = None) -> None:
+        """Raises TypeError for a clock of another kind."""
+        if clock is not None and not isinstance(clock, FakeClock):
+            raise TypeError(f"clock is a FakeClock or None, not {clock!r}")
         self._clock = clock
         self._app: App | None = None
         self._thread: _ServerThread | None = None
@@ -71,9 +74,11 @@ class Emulator:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        assert self._thread is not None
+        thread, self._thread = self._thread, None
+        if thread is None:
+            raise RuntimeError("the emulator is not running on a thread; leave a with block that was entered")
         self._app = None
-        self._thread.stop()
+        thread.stop()
 
     async def __aenter__(self) -> "Emulator":
         self._refuse_to_run_twice()

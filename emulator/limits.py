@@ -66,3 +66,13 @@ STRICT = Limits()
 # Set by the transports, not by the service: what one request may hold (clients.md T6, T7a).
 REQUEST_BODY_MAX_BYTES = 32 * 1024 * 1024
 REQUEST_HEADER_MAX_BYTES = 65_536
+
+# A whole head over HTTP/1.1: room for the longest target and for 64 KiB of headers, and an end to what one may hold.
+REQUEST_HEAD_MAX_BYTES = 4 * REQUEST_HEADER_MAX_BYTES
+
+# What costs time in a JSON document is the number of its values, not their bytes. No call that can succeed has more
+# (1,000 messages with 100 attributes each), and reading this many keeps all others waiting for two seconds at most.
+REQUEST_MAX_ELEMENTS = 200_000
+
+# Each member of a gzip body costs a start, even an empty one; the block formats fill 32 MiB with half as many.
+REQUEST_MAX_MEMBERS = 1_000

@@ -2,11 +2,20 @@
 
 import json
 import logging
+import re
 from datetime import UTC, datetime
 from typing import TextIO
 
 # What every record has; anything beyond is a field that the caller passed.
 _STANDARD = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime", "color_message"})
+
+
+# Everything that moves a cursor, changes a terminal or ends a line.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode("ascii")
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, object]:
@@ -19,9 +28,12 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         message = " ".join([record.getMessage(), *(f"{key}={value}" for key, value in fields_of(record).items())])
-        # What came in over the network must not be able to look like a line of ours.
-        line = f"{record.levelname} {message}".replace("\r", "\\r").replace("\n", "\\n")
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        # What came in over the network must not be able to look like a line of ours, nor to command the terminal.
+        line = _CONTROL.sub(_escaped, f"{record.levelname} {message}")
+        if not record.exc_info:
+            return line
+        traceback = self.formatException(record.exc_info).split("\n")
+        return "\n".join([line, *(_CONTROL.sub(_escaped, each) for each in traceback)])
 
     def __repr__(self) -> str:
         return "<TextFormatter>"

@@ -39,6 +39,7 @@ GCLOUD_FLAGS: Mapping[str, bool] = MappingProxyType(
         "--quiet": False,
         "--trace-token": True,
         "--user-output-enabled": False,
+        "-q": False,
     }
 )
 
@@ -162,7 +163,14 @@ OPTIONS = (
     Option("port", "PORT", "", "the port alone", _parse_port_alone, _EVERY),
     Option("port-file", "PATH", "", "a file for the port, written before the ready line", Path, _EVERY),
     Option("project", "ID", "", "the project that env-init names; the server takes any", str, (START, ENV_INIT)),
-    Option("data-dir", "PATH", "", "accepted as gcloud's; nothing is kept across a restart yet", str),
+    Option(
+        "data-dir",
+        "PATH",
+        "",
+        "accepted as gcloud's; nothing is kept across a restart yet",
+        str,
+        (START, ENV_INIT),
+    ),
     Option("log-level", "LEVEL", "info", f"what to log: {', '.join(_LEVELS)}", _parse_level),
     Option("log-format", "FORMAT", "text", "how: text, or json for an object a line", _choice("text", "json")),
     Option("log-http", "", "false", "log each HTTP request", _parse_switch),
@@ -193,32 +201,63 @@ class Settings:
     warnings: tuple[str, ...]
 
 
-def resolve(flags: Mapping[str, str], environ: Mapping[str, str]) -> Settings:
+def resolve(flags: Mapping[str, str], environ: Mapping[str, str], verb: str) -> Settings:
     """Flag over environment over default; an empty text counts as not given.
 
-    flags: texts by option name. Raises UsageError that names the flag or variable at fault.
+    flags: texts by option name. verb: whose options count. A variable that has no say is not looked at. Raises
+    UsageError that names the flag or variable at fault.
     """
-    defaults = {option.name: option.parse(option.default) for option in OPTIONS if option.default}
-    by_env = {
-        option.name: _parse(option, option.env, text) for option in OPTIONS if (text := _from_environ(option, environ))
-    }
-    by_flag = {
-        option.name: _parse(option, option.flag, given) for option in OPTIONS if (given := flags.get(option.name))
-    }
-    values = {**defaults, **by_env, **by_flag}
-    address = _address(defaults, by_env, by_flag)
-    explicit = {**by_env, **by_flag}
+    sources = _Sources(flags, environ, verb)
+    address = _address(sources)
+    level = sources.explicit("log-level") or sources.explicit("verbosity") or sources.value("log-level")
     return Settings(
         host=address.host or "",
         port=address.port or 0,
-        port_file=values.get("port-file"),
-        project=values.get("project", ""),
-        log_level=explicit.get("log-level") or explicit.get("verbosity") or values["log-level"],
-        log_format=values["log-format"],
-        log_http=values["log-http"],
-        shell=values["shell"],
-        warnings=tuple(_warnings(address, values)),
+        port_file=sources.value("port-file"),
+        project=sources.value("project") or "",
+        log_level=level,
+        log_format=sources.value("log-format"),
+        log_http=sources.value("log-http"),
+        shell=sources.value("shell"),
+        warnings=tuple(_warnings(address, keeps_data=sources.value("data-dir") is not None)),
     )
+
+
+class _Sources:
+    """Where values come from; flags are all checked at once, variables when they are asked for."""
+
+    def __init__(self, flags: Mapping[str, str], environ: Mapping[str, str], verb: str) -> None:
+        self._environ = environ
+        self._verb = verb
+        self._options = {option.name: option for option in OPTIONS}
+        self._by_flag = {
+            option.name: _parse(option, option.flag, text) for option in OPTIONS if (text := flags.get(option.name))
+        }
+
+    def by_flag(self, name: str) -> Any:
+        """The flag's value, or None."""
+        return self._by_flag.get(name)
+
+    def by_env(self, name: str) -> Any:
+        """The variable's value, or None; None also if the verb does not take the option."""
+        option = self._options[name]
+        text = _from_environ(option, self._environ) if self._verb in option.verbs else ""
+        return _parse(option, option.env, text) if text else None
+
+    def explicit(self, name: str) -> Any:
+        """What the user gave, or None."""
+        return self._by_flag[name] if name in self._by_flag else self.by_env(name)
+
+    def default(self, name: str) -> Any:
+        option = self._options[name]
+        return option.parse(option.default) if option.default else None
+
+    def value(self, name: str) -> Any:
+        found = self.explicit(name)
+        return self.default(name) if found is None else found
+
+    def __repr__(self) -> str:
+        return f"<_Sources {self._verb} flags={sorted(self._by_flag)}>"
 
 
 def _from_environ(option: Option, environ: Mapping[str, str]) -> str:
@@ -234,25 +273,28 @@ def _parse(option: Option, source: str, text: str) -> Any:
         raise starting_errors.bad_option(source, text, str(problem)) from None
 
 
-def _address(defaults: Mapping[str, Any], by_env: Mapping[str, Any], by_flag: Mapping[str, Any]) -> Address:
-    address: Address = defaults["host-port"]
-    for name, given in (
-        ("host", by_env),  # the clients' own variable: whoever sets a server's one means that
-        ("host-port", by_env),
-        ("port", by_env),
-        ("host-port", by_flag),
-        ("host", by_flag),
-        ("port", by_flag),
+def _address(sources: _Sources) -> Address:
+    """Each half from the first that has it."""
+    address = Address(None, None)
+    for look, name in (
+        (sources.by_flag, "port"),
+        (sources.by_flag, "host"),
+        (sources.by_flag, "host-port"),
+        (sources.by_env, "port"),
+        (sources.by_env, "host-port"),
+        (sources.by_env, "host"),  # the clients' own variable: whoever sets a server's one means that
+        (sources.default, "host-port"),
     ):
-        if name in given:
-            address = given[name].over(address)
+        lacks_port, lacks_host = address.port is None, address.host is None
+        if (lacks_port or (lacks_host and name != "port")) and (given := look(name)):
+            address = address.over(given)
     return address
 
 
-def _warnings(address: Address, values: Mapping[str, Any]) -> Iterator[str]:
+def _warnings(address: Address, *, keeps_data: bool) -> Iterator[str]:
     if address.has_scheme:
         yield "the address has a scheme; it is HOST:PORT for the clients, and many of them fail on http://"
-    if "data-dir" in values:
+    if keeps_data:
         yield "--data-dir has no effect yet: nothing is kept across a restart"
 
 

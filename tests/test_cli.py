@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -43,9 +44,9 @@ def run(*arguments: str, env: Mapping[str, str] | None = None) -> subprocess.Com
 class Started:
     """A server process, read line by line."""
 
-    def __init__(self, *arguments: str, env: Mapping[str, str] | None = None) -> None:
+    def __init__(self, *arguments: str, env: Mapping[str, str] | None = None, python: tuple[str, ...] = ()) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "emulator", *arguments],
+            [sys.executable, *python, "-m", "emulator", *arguments],
             env=environment(env),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -71,9 +72,9 @@ class Started:
 
 
 @contextlib.contextmanager
-def started(*arguments: str, env: Mapping[str, str] | None = None) -> Iterator[Started]:
+def started(*arguments: str, env: Mapping[str, str] | None = None, python: tuple[str, ...] = ()) -> Iterator[Started]:
     """A server on a free port, ready; it is killed if the test leaves it running."""
-    server = Started(*(arguments or ("--port", "0")), env=env)
+    server = Started(*(arguments or ("--port", "0")), env=env, python=python)
     try:
         server.wait_until_ready()
         yield server
@@ -148,19 +149,21 @@ class TestStart:
             assert "scheme" in server.before_ready[0]
 
     def test_gclouds_own_command_line_is_understood(self, tmp_path: Path) -> None:
-        line = [f"--project=p --host-port=127.0.0.1:0 --data-dir={tmp_path} --verbosity=debug --log-http --quiet"]
+        line = [f"--project=p --host-port=127.0.0.1:0 --data-dir={tmp_path} --verbosity=debug --log-http --quiet -q"]
         line += ["--format json --user-output-enabled=false --account=me@x --configuration c"]
         with started("start", *" ".join(line).split()) as server:
             warned = [text for text in server.before_ready if text.startswith("WARNING")]
 
             assert [re.findall(r"--[a-z-]+", text) for text in warned] == [
                 ["--quiet"],
+                [],
                 ["--format"],
                 ["--user-output-enabled"],
                 ["--account"],
                 ["--configuration"],
                 ["--data-dir"],
             ]
+            assert warned[1].startswith("WARNING -q ")
             assert "nothing is kept" in warned[-1]
 
     def test_warnings_take_the_form_of_the_log(self) -> None:
@@ -273,6 +276,51 @@ sys.exit(cli.main(["--port", "0"]))
 
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
+    def test_clients_that_come_with_the_signal_do_not_keep_it(self) -> None:
+        with started("--port", "0", python=("-W", "error")) as server, contextlib.ExitStack() as clients:
+            server.process.send_signal(signal.SIGSTOP)
+            for _ in range(50):
+                clients.enter_context(connected(server.port))
+            server.process.terminate()
+            server.process.send_signal(signal.SIGCONT)
+
+            assert server.end() == (0, "", "")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a POSIX shell's redirections")
+class TestStandardStreams:
+    """Whatever the streams are, it serves and stops."""
+
+    @pytest.mark.parametrize(
+        "streams",
+        ["<&-", ">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-", "2>/dev/full", "2> >(true)", ">/dev/full 2>&1"],
+    )
+    @pytest.mark.parametrize("options", ["", "--quiet --log-http"])
+    def test_it_starts_serves_and_stops(self, streams: str, options: str, tmp_path: Path) -> None:
+        if "full" in streams and not Path("/dev/full").exists():
+            pytest.skip("needs /dev/full")
+        file = tmp_path / "port"
+        command = f"exec {sys.executable} -m emulator --port 0 --port-file {file} {options} {streams}"
+        process = subprocess.Popen(["bash", "-c", command], env=environment(), stderr=subprocess.DEVNULL)
+        try:
+            while not file.exists():
+                assert process.poll() is None
+                time.sleep(0.01)
+            port = int(file.read_text())
+
+            assert get(port, "/") == b"Ok\n"
+            process.terminate()
+            assert process.wait(PATIENCE_S) == 0
+        finally:
+            process.kill()
+            process.wait()
+
+    @pytest.mark.parametrize("arguments", ["version", "env-init", "--help"])
+    def test_a_verb_without_streams_does_its_work(self, arguments: str) -> None:
+        command = f"exec {sys.executable} -m emulator {arguments} <&- >&- 2>&-"
+
+        assert subprocess.run(["bash", "-c", command], env=environment(), timeout=PATIENCE_S).returncode == 0
+
 
 class TestFailures:
     """One clear line, an exit code, no traceback."""
@@ -319,6 +367,12 @@ class TestFailures:
 
         assert done.returncode == 2
         assert "PUBSUB_EMULATOR_PORT: 'many' is not a port" in done.stderr
+
+    @pytest.mark.parametrize(
+        "arguments", [("version",), ("env-init", "--port", "1"), ("env-init", "--port=1", "--host=x")]
+    )
+    def test_a_bad_variable_that_does_not_matter_is_not_read(self, arguments: tuple[str, ...]) -> None:
+        assert run(*arguments, env={"PUBSUB_EMULATOR_PORT": "many"}).returncode == 0
 
 
 class TestHelp:
@@ -380,7 +434,7 @@ class TestEnvInit:
             ),
             (
                 ("--shell", "fish", "--project", "it's"),
-                ["set -gx PUBSUB_EMULATOR_HOST localhost:8085", "set -gx PUBSUB_PROJECT_ID 'it'\"'\"'s'"],
+                ["set -gx PUBSUB_EMULATOR_HOST localhost:8085", r"set -gx PUBSUB_PROJECT_ID 'it\'s'"],
             ),
             (
                 ("--shell", "powershell", "--project", "it's"),
@@ -392,6 +446,17 @@ class TestEnvInit:
         done = run("env-init", *arguments)
 
         assert (done.returncode, done.stdout.splitlines(), done.stderr) == (0, lines, "")
+
+    @pytest.mark.parametrize("value", ["a\\", "\\", "it's", "a\\'b", "'\\\\", "a b\\n$(c)", "*"])
+    def test_fish_gets_back_what_was_quoted(self, value: str) -> None:
+        line = run("env-init", "--shell", "fish", "--project", value).stdout.splitlines()[1]
+
+        assert fish_word(line.removeprefix("set -gx PUBSUB_PROJECT_ID ")) == value
+
+    def test_gclouds_own_data_dir_is_accepted(self, tmp_path: Path) -> None:
+        done = run("env-init", "--data-dir", str(tmp_path))
+
+        assert (done.returncode, done.stdout) == (0, "export PUBSUB_EMULATOR_HOST=localhost:8085\n")
 
     @pytest.mark.rule("T13")
     def test_a_shell_takes_it(self) -> None:
@@ -497,6 +562,14 @@ class TestInsideThisProcess:
     )
     def test_every_interface_has_a_name(self, failure: Exception) -> None:
         assert "every interface" in str(failure)
+
+
+def fish_word(text: str) -> str:
+    """What fish reads of a word in single quotes: there, a backslash escapes only itself and the quote."""
+    assert text[0] == text[-1] == "'", text
+    inner = text[1:-1]
+    assert re.fullmatch(r"(?:[^'\\]|\\.)*", inner), text
+    return re.sub(r"\\([\\'])", r"\1", inner)
 
 
 def assert_failed(done: subprocess.CompletedProcess[str], code: int, problem: str) -> None:

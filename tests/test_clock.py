@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 
-from emulator.clock import NS_PER_S, FakeClock, LoopClock, Timer, TimerHeap
+from emulator.clock import LAST_NS, NS_PER_S, FakeClock, LoopClock, Timer, TimerHeap
 
 
 class Diary:
@@ -234,6 +235,33 @@ class TestFakeClock:
         clock.advance_ns(10)
 
         assert diary.notes == []
+
+    @pytest.mark.parametrize("amount", [1, 10**30])
+    def test_it_does_not_leave_the_calendar(self, amount: int, diary: Diary) -> None:
+        clock = FakeClock(LAST_NS)
+        clock.call_at(LAST_NS + 1, diary.note("beyond"))
+
+        with pytest.raises(ValueError, match="9999"):
+            clock.advance_ns(amount)
+
+        assert (clock.now(), diary.notes) == (LAST_NS, [])
+
+    def test_seconds_do_not_leave_the_calendar_either(self) -> None:
+        with pytest.raises(ValueError, match="9999"):
+            FakeClock().advance(1e300)
+
+    @pytest.mark.parametrize("start", [LAST_NS + 1, -62_135_596_800 * NS_PER_S - 1])
+    def test_it_does_not_start_outside_of_the_calendar(self, start: int) -> None:
+        with pytest.raises(ValueError, match="9999"):
+            FakeClock(start)
+
+    def test_the_last_moment_can_be_shown(self) -> None:
+        clock = FakeClock(LAST_NS - 1)
+        clock.advance_ns(1)
+
+        shown = Timestamp()
+        shown.FromNanoseconds(clock.now())
+        assert shown.ToJsonString() == "9999-12-31T23:59:59.999999999Z"
 
     def test_a_callback_may_advance_further(self) -> None:
         clock = FakeClock(0)

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from emulator.api.catalogue import RPCS
+from emulator.settings import OPTIONS
 from tests.tools.server import serve
 
 ROOT = Path(__file__).parents[1]
@@ -124,13 +125,41 @@ def help_text(*verb: str) -> str:
 
 
 def test_the_readme_names_every_option() -> None:
-    text = help_text("start")
+    text = "".join(help_text(verb) for verb in ("start", "env-init", "healthcheck", "version"))
     flags = set(re.findall(r"--[a-z][a-z-]+", text))
     variables = set(re.findall(r"\bPUBSUB_[A-Z_]+\b", text))
 
     assert "--host-port" in flags
     assert variables
     assert words_missing(flags | variables, README.read_text(encoding="utf-8")) == []
+
+
+def test_the_readmes_table_of_options_has_a_row_for_each() -> None:
+    rows = re.findall(
+        r"^\| `(--[a-z-]+)(?: ([A-Z:]+))?` \| `(\w+)` \| (?:`([^`]+)`)? ?\|", README.read_text("utf-8"), re.M
+    )
+
+    assert rows == [(option.flag, option.metavar, option.env, option.default) for option in OPTIONS]
+
+
+def test_the_readme_lists_every_exit_code() -> None:
+    (line,) = re.findall(r"^Exit codes:.*?\n\n", README.read_text("utf-8"), re.M | re.S)
+
+    assert words_missing({"0", "1", "2", "3", "128"}, line) == []
+
+
+def test_the_curl_block_shows_failures_and_ends_its_lines() -> None:
+    (block,) = [block for block in blocks_of(README.read_text("utf-8")) if block.name == "curl"]
+
+    assert "-sS --fail-with-body" in block.code
+    assert r"-w '\n'" in block.code
+
+
+def test_no_block_of_the_readme_creates_what_another_has_created() -> None:
+    created = re.findall(r"topics/(\w+)\n|topics create (\w+)|(?:TOPIC) = \S+topics/(\w+)", README.read_text("utf-8"))
+
+    names = ["".join(groups) for groups in created]
+    assert sorted(set(names)) == sorted(names)
 
 
 def test_the_readme_names_every_route() -> None:

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -98,6 +99,42 @@ class TestWith:
 
             assert client.is_closed()
 
+    @pytest.mark.parametrize("said", [b"", b"GET / HT", b"PRI * HT", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"])
+    @pytest.mark.parametrize("way", ["thread", "uvloop", "asyncio"])
+    def test_clients_that_have_just_come_do_not_keep_it_when_warnings_are_errors(self, said: bytes, way: str) -> None:
+        program = f"""
+import asyncio, socket, sys, uvloop
+from emulator import Emulator
+
+def connect(server):
+    for _ in range(10):
+        clients.append(socket.create_connection(("127.0.0.1", server.port)))
+        clients[-1].sendall({said!r})
+
+async def on_this_loop(turns):
+    async with Emulator() as server:
+        connect(server)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+
+for turns in range(5):
+    clients = []
+    if {way!r} == "thread":
+        with Emulator() as server:
+            connect(server)
+    else:
+        loop = uvloop.new_event_loop if {way!r} == "uvloop" else asyncio.new_event_loop
+        with asyncio.Runner(loop_factory=loop) as runner:
+            runner.run(on_this_loop(turns))
+    for client in clients:
+        client.close()
+"""
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, timeout=30, check=False
+        )
+
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
     @pytest.mark.rule("B128")
     def test_two_at_once_do_not_meet(self) -> None:
         with Emulator() as one, Emulator() as two:
@@ -147,6 +184,17 @@ class TestWith:
     def test_outside_of_its_block_it_is_of_no_use(self, use: Callable[[Emulator], object]) -> None:
         with pytest.raises(RuntimeError, match="is not running"):
             use(Emulator())
+
+    def test_a_block_that_did_not_begin_cannot_end(self) -> None:
+        with pytest.raises(RuntimeError, match="not running"):
+            Emulator().__exit__(None, None, None)
+
+    def test_a_block_ends_once(self) -> None:
+        with Emulator() as server:
+            pass
+
+        with pytest.raises(RuntimeError, match="not running"):
+            server.__exit__(None, None, None)
 
     def test_an_api_call_cannot_end_it(self) -> None:
         with Emulator() as server:
@@ -253,6 +301,11 @@ class TestClock:
                 clock.advance(1)
 
             assert ask(server, "GET", "/healthz").status == 200
+
+    @pytest.mark.parametrize("clock", [5, 0, "", FakeClock, object()])
+    def test_anything_but_a_fake_clock_is_refused(self, clock: Any) -> None:
+        with pytest.raises(TypeError, match="clock"):
+            Emulator(clock=clock)
 
     def test_one_clock_drives_one_emulator(self) -> None:
         clock = FakeClock()

@@ -94,6 +94,33 @@ def test_nobody_can_forge_a_line(stream: io.StringIO, form: str) -> None:
     assert len(stream.getvalue().splitlines()) == 1
 
 
+CONTROLS = [chr(code) for code in (*range(32), *range(127, 160), 0x2028, 0x2029)]
+
+
+@pytest.mark.parametrize("control", CONTROLS, ids=lambda one: f"U+{ord(one):04X}")
+def test_control_characters_never_reach_the_terminal(stream: io.StringIO, control: str) -> None:
+    logs.configure("info", "text", stream)
+    try:
+        raise RuntimeError(f"c{control}c")
+    except RuntimeError:
+        logging.getLogger("emulator").exception("a%sa", control, extra={"path": f"b{control}b"})
+
+    written = control.encode("unicode_escape").decode()
+    head, *traceback = stream.getvalue().split("\n")
+    assert head == f"ERROR a{written}a path=b{written}b"
+    # Only the lines of a traceback may be broken.
+    assert control == "\n" or control not in "".join(traceback)
+    assert control == "\n" or f"c{written}c" in traceback[-2]
+
+
+def test_other_characters_stay(stream: io.StringIO) -> None:
+    logs.configure("info", "text", stream)
+
+    logging.getLogger("emulator").info("тема-ß \\ 日本")
+
+    assert stream.getvalue() == "INFO тема-ß \\ 日本\n"
+
+
 def test_configuring_again_replaces(stream: io.StringIO) -> None:
     logs.configure("info", "text", io.StringIO())
 

@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 from emulator.errors.starting import UsageError
-from emulator.settings import GCLOUD_FLAGS, OPTIONS, Option, Settings, client_address, resolve
+from emulator.settings import (
+    ENV_INIT,
+    GCLOUD_FLAGS,
+    HEALTHCHECK,
+    OPTIONS,
+    START,
+    Option,
+    Settings,
+    client_address,
+    resolve,
+)
 
 DEFAULTS = Settings(
     host="localhost",
@@ -23,8 +33,13 @@ DEFAULTS = Settings(
 )
 
 
-def settings_of(flags: Mapping[str, str], environ: Mapping[str, str] | None = None) -> Settings:
-    return resolve(flags, environ or {})
+def settings_of(flags: Mapping[str, str], environ: Mapping[str, str] | None = None, verb: str = START) -> Settings:
+    return resolve(flags, environ or {}, verb)
+
+
+def verb_with(name: str) -> str:
+    """A verb that takes this option."""
+    return next(option for option in OPTIONS if option.name == name).verbs[0]
 
 
 def address_of(flags: Mapping[str, str], environ: Mapping[str, str] | None = None) -> tuple[str, int]:
@@ -56,7 +71,8 @@ def test_defaults() -> None:
 def test_each_option_is_a_flag_and_a_variable(flag: str, text: str, change: dict[str, Any], way: str) -> None:
     variable = "PUBSUB_EMULATOR_" + flag.replace("-", "_").upper()
 
-    found = settings_of({flag: text}) if way == "flag" else settings_of({}, {variable: text})
+    verb = verb_with(flag)
+    found = settings_of({flag: text}, {}, verb) if way == "flag" else settings_of({}, {variable: text}, verb)
 
     assert found == dataclasses.replace(DEFAULTS, **change)
 
@@ -174,11 +190,59 @@ def test_what_cannot_be_is_named_with_where_it_came_from(name: str, text: str, w
     flags, environ, source = ({name: text}, {}, f"--{name}") if way == "flag" else ({}, {variable: text}, variable)
 
     with pytest.raises(UsageError) as caught:
-        resolve(flags, environ)
+        resolve(flags, environ, verb_with(name))
 
     message = str(caught.value)
     assert message.startswith(f"{source}: {text!r} ")
     assert len(message) > len(f"{source}: {text!r} ")
+
+
+@pytest.mark.parametrize(
+    ("flags", "variables", "verb"),
+    [
+        *(({"host-port": "a:1"}, (name,), START) for name in ("HOST", "HOST_PORT", "PORT")),
+        *(({"host": "a", "port": "1"}, (name,), START) for name in ("HOST", "HOST_PORT", "PORT")),
+        ({"port": "1"}, ("PORT",), START),
+        ({"port": "1"}, ("PORT",), HEALTHCHECK),
+        ({"host": "a:1"}, ("PORT", "HOST_PORT", "HOST"), START),
+        ({"log-level": "info"}, ("LOG_LEVEL", "VERBOSITY"), START),
+        ({"log-http": "false", "log-format": "json"}, ("LOG_HTTP", "LOG_FORMAT"), START),
+        ({"shell": "fish"}, ("SHELL",), ENV_INIT),
+        ({}, ("SHELL",), START),
+        ({}, ("LOG_LEVEL", "LOG_FORMAT", "LOG_HTTP", "VERBOSITY"), ENV_INIT),
+        ({}, ("LOG_LEVEL", "LOG_FORMAT", "LOG_HTTP", "VERBOSITY", "SHELL"), HEALTHCHECK),
+        ({}, ("HOST_PORT", "PORT", "HOST", "LOG_LEVEL", "SHELL"), "version"),
+    ],
+)
+def test_a_variable_that_does_not_matter_is_not_read(
+    flags: dict[str, str], variables: tuple[str, ...], verb: str
+) -> None:
+    environ = {f"PUBSUB_EMULATOR_{name}": "no such thing" for name in variables}
+
+    assert settings_of(flags, environ, verb) == settings_of(flags, {}, verb)
+
+
+@pytest.mark.parametrize(
+    ("flags", "environ"),
+    [
+        ({}, {"PUBSUB_EMULATOR_HOST_PORT": "a:1", "PUBSUB_EMULATOR_HOST": "a b"}),
+        ({}, {"PUBSUB_EMULATOR_HOST_PORT": "a", "PUBSUB_EMULATOR_PORT": "1", "PUBSUB_EMULATOR_HOST": "a b"}),
+        ({}, {"PUBSUB_EMULATOR_LOG_LEVEL": "info", "PUBSUB_EMULATOR_VERBOSITY": "loud"}),
+    ],
+)
+def test_a_variable_that_another_overrides_is_not_read(flags: dict[str, str], environ: dict[str, str]) -> None:
+    *rest, _bad = environ.items()
+
+    assert settings_of(flags, environ) == settings_of(flags, dict(rest))
+
+
+@pytest.mark.parametrize(
+    ("flags", "name"),
+    [({}, "HOST"), ({}, "HOST_PORT"), ({}, "PORT"), ({"host": "a"}, "PORT"), ({"port": "1"}, "HOST_PORT")],
+)
+def test_a_variable_that_matters_is_read(flags: dict[str, str], name: str) -> None:
+    with pytest.raises(UsageError, match=f"PUBSUB_EMULATOR_{name}: "):
+        settings_of(flags, {f"PUBSUB_EMULATOR_{name}": "a b"})
 
 
 @pytest.mark.rule("B103")

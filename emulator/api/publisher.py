@@ -5,6 +5,7 @@ from emulator.api import pb, topics
 from emulator.api.fields import warn_of_missing_effects
 from emulator.api.paging import page
 from emulator.engine.broker import Broker
+from emulator.engine.publishing import check_count
 from emulator.engine.values import Draft
 
 
@@ -39,6 +40,7 @@ class Publisher:
         if broker.topics.find(request.topic) is None:
             names.check(request.topic, names.TOPICS, "topic")
             raise errors.not_found(request.topic)
+        check_count(len(request.messages), broker.limits)  # before millions of them become drafts
         size = request.ByteSize()
         if size > broker.limits.publish_max_bytes:
             raise errors.publish_too_large(size, broker.limits.publish_max_bytes)

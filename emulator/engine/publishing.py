@@ -10,12 +10,17 @@ from emulator.limits import Limits
 _UTF8_MAX_BYTES = 4
 
 
+def check_count(count: int, limits: Limits) -> None:
+    """Raise INVALID_ARGUMENT unless a request may have so many messages (service.md §5.2)."""
+    if not count:
+        raise errors.no_messages()
+    if count > limits.publish_max_messages:
+        raise errors.too_many_messages(count, limits.publish_max_messages)
+
+
 def check_drafts(drafts: Sequence[Draft], limits: Limits) -> None:
     """Raise INVALID_ARGUMENT or FAILED_PRECONDITION unless all may be stored; the order is service.md §5.1."""
-    if not drafts:
-        raise errors.no_messages()
-    if len(drafts) > limits.publish_max_messages:
-        raise errors.too_many_messages(len(drafts), limits.publish_max_messages)
+    check_count(len(drafts), limits)
     for index, draft in enumerate(drafts):
         if not draft.data and not draft.attributes:
             raise errors.empty_message(index)

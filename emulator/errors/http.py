@@ -69,6 +69,16 @@ def body_too_large(limit: int) -> PubsubError:
     return PubsubError(Code.RESOURCE_EXHAUSTED, f"The request's body has more than {limit} bytes (argument=body).")
 
 
+def too_many_elements(limit: int) -> PubsubError:
+    return PubsubError(
+        Code.INVALID_ARGUMENT, f"The request's JSON document has more than {limit} elements (argument=body)."
+    )
+
+
+def too_many_gzip_members(limit: int) -> PubsubError:
+    return PubsubError(Code.INVALID_ARGUMENT, f"The request's gzip body has more than {limit} members (argument=body).")
+
+
 def broken_content_encoding(encoding: str) -> PubsubError:
     return PubsubError(
         Code.INVALID_ARGUMENT, f"The request's body is not what its content-encoding says: {encoding} (argument=body)."
@@ -95,6 +105,10 @@ def header_too_large(limit: int) -> PubsubError:
     return PubsubError(
         Code.RESOURCE_EXHAUSTED, f"A line of the request's head has more than {limit} bytes (argument=headers)."
     )
+
+
+def head_too_large(limit: int) -> PubsubError:
+    return PubsubError(Code.RESOURCE_EXHAUSTED, f"The request's head has more than {limit} bytes (argument=headers).")
 
 
 def not_http(problem: str) -> PubsubError:

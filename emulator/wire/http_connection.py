@@ -11,7 +11,7 @@ from aiohttp import StreamReader, http_exceptions, web
 from emulator import errors
 from emulator.errors import PubsubError
 from emulator.errors import http as http_errors
-from emulator.limits import REQUEST_BODY_MAX_BYTES, REQUEST_HEADER_MAX_BYTES
+from emulator.limits import REQUEST_BODY_MAX_BYTES, REQUEST_HEAD_MAX_BYTES, REQUEST_HEADER_MAX_BYTES
 from emulator.wire.status import HTTP_STATUS, JSON_CONTENT_TYPE, error_body
 
 logger = logging.getLogger(__name__)
@@ -74,6 +74,40 @@ def respond_error(
     return respond(status, error_body(error, status), JSON_CONTENT_TYPE, headers, close=close)
 
 
+class _HeadTooLarge(http_exceptions.BadHttpMessage):
+    """A head that has gone on for too long."""
+
+
+class _BoundedParser:
+    """aiohttp's parser, which bounds a line of a head and the number of lines, with a bound for the whole head."""
+
+    __slots__ = ("_body", "_head_bytes", "_parser")
+
+    def __init__(self, parser: Any) -> None:
+        self._parser = parser
+        self._body: StreamReader | None = None
+        self._head_bytes = 0
+
+    def feed_data(self, data: bytes) -> Any:
+        """As aiohttp's."""
+        parsed = self._parser.feed_data(data)
+        messages = parsed[0]
+        if messages:
+            self._body = messages[-1][1]
+            self._head_bytes = 0
+        elif self._body is None or self._body.is_eof():
+            self._head_bytes += len(data)
+            if self._head_bytes > REQUEST_HEAD_MAX_BYTES:
+                raise _HeadTooLarge("the head is too large")
+        return parsed
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._parser, name)
+
+    def __repr__(self) -> str:
+        return f"<_BoundedParser head={self._head_bytes}>"
+
+
 class HttpConnection(web.RequestHandler):
     """One connection; `transports` holds it while it is open.
 
@@ -85,6 +119,7 @@ class HttpConnection(web.RequestHandler):
 
     def __init__(self, server: web.Server, transports: Transports, **options: Any) -> None:
         super().__init__(server, **options)
+        self._parser = cast("Any", _BoundedParser(self._parser))
         self._transports = transports
         self._registered: asyncio.Transport | None = None
         self._answered = 0
@@ -133,9 +168,10 @@ class HttpConnection(web.RequestHandler):
         self._body = body
         if body is not None:
             self._end_if_broken(body)
-        if self._half_closed and not from_now:
-            self.force_close()
         try:
+            if self._half_closed and not from_now:
+                self.force_close()
+                raise asyncio.CancelledError  # what would be read or written now fails in aiohttp's own words
             yield
         finally:
             self._needs_client = False
@@ -163,6 +199,8 @@ class HttpConnection(web.RequestHandler):
         """The answer to what could not be read, or to what failed in a way that nobody thought of."""
         if isinstance(exc, http_exceptions.LineTooLong):
             answer = respond_error(http_errors.header_too_large(REQUEST_HEADER_MAX_BYTES), 431, close=True)
+        elif isinstance(exc, _HeadTooLarge):
+            answer = respond_error(http_errors.head_too_large(REQUEST_HEAD_MAX_BYTES), 431, close=True)
         elif isinstance(exc, http_exceptions.HttpProcessingError):
             answer = respond_error(http_errors.not_http(_first_line(exc)), close=True)
         else:

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from enum import Enum, auto
 from http import HTTPStatus
 from typing import TypeAlias, cast
@@ -55,11 +56,19 @@ class Listener:
         self._sniff_timeout_s = sniff_timeout_s
         self._servers: list[asyncio.Server] = []
         self._sniffing: set[Sniffer] = set()
+        self._none_sniffing = asyncio.Event()
+        self._none_sniffing.set()
+        self._closed = False
 
     @property
     def undecided(self) -> int:
-        """How many connections have not said yet what they speak."""
+        """How many open connections have not said what they speak."""
         return len(self._sniffing)
+
+    @property
+    def closed(self) -> bool:
+        """Whether who comes now is turned away."""
+        return self._closed
 
     async def start(self, sockets: Sequence[socket.socket]) -> None:
         """Accept on these listening sockets, which belong to the listener from here on."""
@@ -70,20 +79,34 @@ class Listener:
 
     def close(self) -> None:
         """Accept no more, and drop who has not said anything yet; connections handed over live on."""
+        self._closed = True
+        loop = asyncio.get_running_loop()
         for server in self._servers:
-            server.close()
+            # asyncio takes a turn from accepting to attaching, and cannot attach to a server that has closed meanwhile.
+            with suppress(NotImplementedError):  # Windows
+                for sock in server.sockets:
+                    loop.remove_reader(sock.fileno())
+            loop.call_soon(server.close)
         self._servers.clear()
         for sniffer in list(self._sniffing):
-            sniffer.drop()
+            sniffer.abort()
+
+    async def wait_closed(self) -> None:
+        """Return once every connection that was not handed over has gone, also the newest; after `close`."""
+        # What has been accepted is attached by then, and the servers are closed.
+        await asyncio.sleep(0)
+        await self._none_sniffing.wait()
 
     def _accept(self) -> asyncio.Protocol:
-        return Sniffer(self, self._sniff_timeout_s)
-
-    def watch(self, sniffer: "Sniffer") -> None:
+        sniffer = Sniffer(self, self._sniff_timeout_s)
         self._sniffing.add(sniffer)
+        self._none_sniffing.clear()
+        return sniffer
 
     def forget(self, sniffer: "Sniffer") -> None:
         self._sniffing.discard(sniffer)
+        if not self._sniffing:
+            self._none_sniffing.set()
 
     def protocol_for(self, verdict: Verdict) -> asyncio.Protocol:
         """The protocol that takes the connection over."""
@@ -107,8 +130,10 @@ class Sniffer(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self._timer = asyncio.get_running_loop().call_later(self._timeout_s, self.drop)
-        self._listener.watch(self)
+        if self._listener.closed:
+            self._transport.abort()
+            return
+        self._timer = asyncio.get_running_loop().call_later(self._timeout_s, self.abort)
 
     def data_received(self, data: bytes) -> None:
         assert self._transport is not None
@@ -131,9 +156,13 @@ class Sniffer(asyncio.Protocol):
 
     def drop(self) -> None:
         """Close the connection, once what was written is out."""
-        self._leave()
         if self._transport is not None:
             self._transport.close()
+
+    def abort(self) -> None:
+        """Close the connection, whatever is unsent."""
+        if self._transport is not None:
+            self._transport.abort()
 
     def _leave(self) -> None:
         if self._timer is not None:

@@ -1,6 +1,7 @@
 """A query string, taken apart into what any call understands and the request's own fields (service.md §1.7.4)."""
 
 from dataclasses import dataclass
+from urllib.parse import unquote_plus
 
 from emulator import errors
 from emulator.wire import percent
@@ -9,6 +10,8 @@ from emulator.wire import percent
 _IGNORED = frozenset(
     {"access_token", "callback", "key", "quotaUser", "uploadType", "upload_protocol", "$.xgafv"},
 )
+# Of these, the values that open doors elsewhere.
+_CREDENTIALS = frozenset({"access_token", "oauth_token", "key"})
 _ALT_JSON = "json"
 _ALT_ENUMS_AS_NUMBERS = "json;enum-encoding=int"
 
@@ -50,3 +53,15 @@ def parse(text: str) -> Query:
         pretty=system["prettyPrint"] == "true",
         selection=system["fields"],
     )
+
+
+def without_credentials(target: str) -> str:
+    """A request target as it may be logged: as it came, but for the values of credentials."""
+    path, question, text = target.partition("?")
+    return path + question + "&".join(_hidden(pair) for pair in text.split("&"))
+
+
+def _hidden(pair: str) -> str:
+    name, equals, _ = pair.partition("=")
+    plain = unquote_plus(name).strip().removeprefix("$").lower()
+    return f"{name}{equals}***" if equals and plain in _CREDENTIALS else pair

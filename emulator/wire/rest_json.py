@@ -6,6 +6,7 @@ needed, for base64, masks and errors that name field and value, and together the
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, cast
@@ -18,17 +19,32 @@ from emulator import errors
 from emulator.api import pb
 from emulator.api.fields import is_repeated
 from emulator.errors import http as http_errors
+from emulator.limits import REQUEST_MAX_ELEMENTS
 from emulator.wire.rest_values import SCALARS, WELL_KNOWN, Read, Unreadable, enum_reader, read_string, refuse
+
+# Possessive throughout: it never looks at a byte twice, whatever the bytes are.
+_UP_TO_COMMA = re.compile(rb'(?:[^",]++|"(?:[^"\\]++|\\.)*+")*+,', re.DOTALL)
 
 
 def parse_document(body: bytes) -> object:
-    """Decode a JSON document. Raises INVALID_ARGUMENT for anything that is not exactly one."""
+    """Decode a JSON document. Raises INVALID_ARGUMENT for what is not exactly one or has too many elements."""
+    if body.count(b",") >= REQUEST_MAX_ELEMENTS and _has_too_many_elements(body):
+        raise http_errors.too_many_elements(REQUEST_MAX_ELEMENTS)
     try:
         return _DECODER.decode(body.decode())
     except RecursionError:
         raise http_errors.not_json("nested too deeply") from None
     except ValueError as problem:  # JSON's own, UTF-8's, and that of integers with thousands of digits
         raise http_errors.not_json(str(problem)) from None
+
+
+def _has_too_many_elements(body: bytes) -> bool:
+    """Whether so many commas stand outside of strings, in a document that may be broken."""
+    at = commas = 0
+    while commas < REQUEST_MAX_ELEMENTS and (found := _UP_TO_COMMA.match(body, at)):
+        at = found.end()
+        commas += 1
+    return commas >= REQUEST_MAX_ELEMENTS
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -62,10 +78,10 @@ class MessageReader:
         self._fields: Mapping[str, _Field] = {}
         self._oneofs: Sequence[Sequence[str]] = ()
 
-    def build(self, descriptor: Descriptor, readers: "Readers") -> None:
-        """Second half of construction: types refer to each other."""
+    def build(self, descriptor: Descriptor, readers: "Readers", only: str = "") -> None:
+        """Second half of construction: types refer to each other. only: the one field that is known, "" for all."""
         fields: dict[str, _Field] = {}
-        for field in descriptor.fields:
+        for field in [descriptor.fields_by_name[only]] if only else descriptor.fields:
             fields[field.name] = fields[field.camelcase_name] = _Field(field.name, readers.of_field(field))
         self._fields = fields
         groups = [[field.name for field in oneof.fields] for oneof in descriptor.oneofs]

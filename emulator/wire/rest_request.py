@@ -74,7 +74,9 @@ class RequestReader:
 
     def _reader_of_body(self, request: Descriptor, readers: Readers) -> MessageReader:
         if self._body_field == "":
-            return MessageReader(request.name)  # knows no field: `{}` passes, anything in it is unknown
+            reader = MessageReader(request.name)
+            reader.build(request, readers, only=self._path[0])  # repeated from the path, which beats it
+            return reader
         if self._body_field == _WHOLE:
             return self._reader
         content = request.fields_by_name[self._body_field].message_type

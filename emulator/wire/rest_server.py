@@ -13,8 +13,9 @@ from aiohttp.typedefs import Handler
 
 from emulator.api.replies import Parked
 from emulator.errors import http as http_errors
-from emulator.limits import REQUEST_BODY_MAX_BYTES, REQUEST_HEADER_MAX_BYTES
+from emulator.limits import REQUEST_BODY_MAX_BYTES, REQUEST_HEAD_MAX_BYTES, REQUEST_HEADER_MAX_BYTES
 from emulator.wire.http_connection import HttpConnection, Transports, respond, respond_error
+from emulator.wire.query import without_credentials
 from emulator.wire.rest import RestRequest, RestResponse
 from emulator.wire.status import HttpFailure
 
@@ -67,12 +68,14 @@ class RestServer:
     def _make_app(self, routes: Iterable[web.RouteDef]) -> web.Application:
         app = web.Application(client_max_size=REQUEST_BODY_MAX_BYTES)
         for (verb, path), handler in zip(ROUTES, (self._greet, self._health, self._reset, self._shutdown), strict=True):
-            app.add_routes([web.get(path, handler) if verb == "GET" else web.post(path, handler)])
+            own = _once_read(handler)
+            app.add_routes([web.get(path, own) if verb == "GET" else web.post(path, own)])
         app.add_routes(
             web.RouteDef(route.method, route.path, _cancelled_with_its_client(route.handler), route.kwargs)
             for route in routes
         )
-        app.router.add_route("*", "/{path:.*}", self._serve, expect_handler=_meet_expectation)
+        # (?s): a path may hold an escaped line break, as any other character.
+        app.router.add_route("*", "/{path:(?s:.*)}", _once_read(self._serve), expect_handler=_meet_expectation)
         return app
 
     async def start(self) -> None:
@@ -92,6 +95,7 @@ class RestServer:
             auto_decompress=False,  # the REST function does it, within its own limit
             max_field_size=REQUEST_HEADER_MAX_BYTES,
             max_line_size=REQUEST_HEADER_MAX_BYTES,
+            max_headers=REQUEST_HEAD_MAX_BYTES,  # as many as fit
         )
 
     async def stop(self) -> None:
@@ -128,10 +132,7 @@ class RestServer:
         return respond(200, b"Shutting down\n", _PLAIN_TEXT)
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
-        try:
-            body = await _read_body(request)
-        except HttpFailure as failure:
-            return respond_error(failure.error, failure.status, close=True)
+        body = await request.read() if request.body_exists else b""
         path, _, query = _origin_form(request.raw_path).partition("?")
         headers = {name.lower(): value for name, value in request.headers.items()}
         answer = self._rest(RestRequest(request.method, path, query, headers, body))
@@ -169,31 +170,44 @@ class _AccessLog(AbstractAccessLogger):
     def log(self, request: web.BaseRequest, response: web.StreamResponse, time: float) -> None:
         fields = {
             "method": request.method,
-            "path": request.raw_path,
+            "path": without_credentials(request.raw_path),
             "status": response.status,
             "ms": round(time * 1_000, 1),
         }
         self.logger.info("http", extra=fields)
 
 
-async def _read_body(request: web.Request) -> bytes:
-    """The whole body, undecoded. Raises HttpFailure."""
+async def _read_body(request: web.Request) -> None:
+    """Wait for the whole body, which the request keeps. Raises HttpFailure."""
     if not request.body_exists:
-        return b""
+        return
     _refuse_too_large(request)
     connection = request.protocol
     try:
         if not isinstance(connection, HttpConnection) or request.content.is_eof():
-            return await request.read()
+            await request.read()
+            return
         with connection.needing_the_client(body=request.content):
-            body = await request.read()
+            await request.read()
     except web.HTTPRequestEntityTooLarge:
         raise HttpFailure(413, http_errors.body_too_large(REQUEST_BODY_MAX_BYTES)) from None
     except web.RequestPayloadError:
         raise HttpFailure(400, http_errors.not_http(_BROKEN_BODY)) from None
     if connection.body_is_broken:
         raise HttpFailure(400, http_errors.not_http(_BROKEN_BODY))
-    return body
+
+
+def _once_read(handler: Handler) -> Handler:
+    """`handler`, called when the whole body is here; a request that breaks off has not been made."""
+
+    async def reading(request: web.Request) -> web.StreamResponse:
+        try:
+            await _read_body(request)
+        except HttpFailure as failure:
+            return respond_error(failure.error, failure.status, close=True)
+        return await handler(request)
+
+    return reading
 
 
 def _refuse_too_large(request: web.Request) -> None:
@@ -242,7 +256,8 @@ def _needing_the_client(request: web.Request, *, from_now: bool = False) -> Abst
 
 def _cancelled_with_its_client(handler: Handler) -> Handler:
     async def cancellable(request: web.Request) -> web.StreamResponse:
-        with _needing_the_client(request, from_now=True):
+        # One that stopped in the middle of its body owes the rest.
+        with _needing_the_client(request, from_now=request.content.is_eof()):
             return await handler(request)
 
     return cancellable

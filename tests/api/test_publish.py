@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from emulator.api import pb, publisher
 from emulator.clock import FakeClock
 from emulator.errors import PubsubError
 from tests.api.world import ORDERS, PULLED, World, parse, texts
@@ -51,6 +52,19 @@ def test_a_request_of_ten_million_bytes_is_accepted_and_one_byte_more_is_not(wor
     world.send("Publish", largest)
     with pytest.raises(PubsubError, match="10000001 bytes"):
         world.send("Publish", too_large)
+
+
+@pytest.mark.rule("S5.1", "S5.2")
+def test_too_many_messages_are_told_before_too_many_bytes_and_before_any_is_read(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    message = pb.PubsubMessage(data=bytes(10_000))
+    request = pb.PublishRequest(topic=ORDERS, messages=[message] * 1_001)
+    assert request.ByteSize() > 10_000_000
+    monkeypatch.setattr(publisher, "Draft", None)
+
+    with pytest.raises(PubsubError, match="1001 messages"):
+        world.send("Publish", request)
 
 
 ACCEPTED = {

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import cast
@@ -252,6 +253,71 @@ def test_closing_drops_the_undecided_and_keeps_the_others(ports: Ports) -> None:
         decided.send(b"more")
         assert receive(decided, b"http2:more")
     port.loop.until(lambda: refuses(port.number))
+
+
+@pytest.mark.parametrize("factory", LOOPS)
+@pytest.mark.parametrize("said", [b"", b"GET / HT", PREFACE[:5], b"A" * (REQUEST_HEADER_MAX_BYTES + 1)])
+def test_closing_leaves_no_connection_on_the_loop(
+    factory: LoopFactory, said: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither one that was accepted before, nor one that the system holds ready when the listener closes."""
+    open_now: set[Sniffer] = set()
+    made, lost = Sniffer.connection_made, Sniffer.connection_lost
+
+    def note_made(sniffer: Sniffer, transport: asyncio.BaseTransport) -> None:
+        open_now.add(sniffer)
+        made(sniffer, transport)
+
+    def note_lost(sniffer: Sniffer, exc: Exception | None) -> None:
+        open_now.discard(sniffer)
+        lost(sniffer, exc)
+
+    monkeypatch.setattr(Sniffer, "connection_made", note_made)
+    monkeypatch.setattr(Sniffer, "connection_lost", note_lost)
+
+    async def serve_and_close(stack: ExitStack, turns: int) -> tuple[int, int]:
+        listener = Listener(asyncio.Protocol, asyncio.Protocol)
+        sockets = open_sockets("127.0.0.1", 0)
+        await listener.start(sockets)
+        # The loop sees all of them at once, and none before it goes round.
+        for _ in range(20):
+            client = stack.enter_context(connected(port_of(sockets)))
+            client.send(said[:100_000])
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        listener.close()
+        await listener.wait_closed()
+        left = len(open_now), listener.undecided
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not open_now, "one came after the end"
+        return left
+
+    for turns in range(6):
+        with ExitStack() as clients, asyncio.Runner(loop_factory=factory) as runner:
+            assert runner.run(serve_and_close(clients, turns)) == (0, 0)
+
+
+@pytest.mark.parametrize("factory", LOOPS)
+def test_who_arrives_after_closing_is_never_handed_over(factory: LoopFactory) -> None:
+    made: list[str] = []
+
+    async def arrive_late() -> None:
+        listener = Listener(lambda: Recorder("http1", made), lambda: Recorder("http2", made))
+        ours, theirs = socket.socketpair()
+        with theirs:
+            theirs.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            loop = asyncio.get_running_loop()
+            sniffer = listener._accept()
+            listener.close()
+            transport, _ = await loop.connect_accepted_socket(lambda: sniffer, ours)
+            await listener.wait_closed()
+            assert transport.is_closing()
+
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(arrive_late())
+
+    assert made == []
 
 
 def test_it_says_how_it_stands(ports: Ports) -> None:

@@ -9,7 +9,8 @@ from typing import TypeAlias
 import pytest
 
 from emulator.api import pb
-from emulator.limits import REQUEST_BODY_MAX_BYTES
+from emulator.limits import REQUEST_BODY_MAX_BYTES, REQUEST_MAX_ELEMENTS, REQUEST_MAX_MEMBERS
+from emulator.wire import rest_json
 
 from .rest_fake import Face
 
@@ -65,6 +66,9 @@ def test_an_empty_body_needs_no_encoding(face: Face) -> None:
         ("gzip", gzip.compress(b"{}", mtime=0) + b"x"),
         ("gzip", gzip.compress(b"{}", mtime=0)[:-8] + b"\0" * 8),
         ("gzip", zlib.compress(b"{}")),
+        ("gzip", gzip.compress(b"{}", mtime=0) + gzip.compress(b" ", mtime=0)[:-1]),
+        ("gzip", gzip.compress(b"{}", mtime=0) + zlib.compress(b" ")),
+        ("deflate", zlib.compress(b"{}") + zlib.compress(b" ")),
         ("deflate", b"{}"),
         ("deflate", gzip.compress(b"{}", mtime=0)),
         ("deflate", zlib.compress(b"{}")[:-1]),
@@ -111,3 +115,97 @@ def test_a_body_that_becomes_as_large_as_allowed_is_read(face: Face) -> None:
     body = gzip.compress(b"{}".ljust(REQUEST_BODY_MAX_BYTES))
 
     assert face.send("PUT", TOPIC, body, {"content-encoding": "gzip"}).status == 200
+
+
+def list_of(element: str, count: int) -> bytes:
+    return f"[{','.join([element] * count)}]".encode()
+
+
+MANY = REQUEST_MAX_ELEMENTS + 1
+
+TOO_MANY = {
+    "messages": b'{"messages":%b}' % list_of("{}", MANY),
+    "messages with a field": b'{"messages":%b}' % list_of('{"data":""}', MANY),
+    "attributes": b'{"messages":[{"attributes":{%b}}]}' % b",".join(b'"%d":""' % each for each in range(MANY)),
+    "strings": b'{"messages":%b}' % list_of('"a\\"\\\\"', MANY),
+    "no request at all": list_of("0", MANY),
+    "broken behind the limit": b"," * (MANY + 1) + b'"',
+}
+
+
+@pytest.mark.rule("T6")
+@pytest.mark.parametrize("body", TOO_MANY.values(), ids=TOO_MANY)
+@pytest.mark.parametrize("encode", [bytes, gzip.compress])
+def test_a_document_of_too_many_elements_is_refused_before_it_is_read(
+    face: Face, body: bytes, encode: Encode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rest_json, "_DECODER", None)
+    headers = {"content-encoding": "gzip"} if encode is gzip.compress else {}
+
+    error = face.error("POST", f"{TOPIC}:publish", encode(body), headers)
+
+    assert (error["code"], error["status"]) == (400, "INVALID_ARGUMENT")
+    assert "elements" in error["message"]
+    assert str(REQUEST_MAX_ELEMENTS) in error["message"]
+
+
+@pytest.mark.rule("T6")
+def test_a_document_of_as_many_elements_as_allowed_is_read(face: Face) -> None:
+    body = b'{"ackIds":%b}' % list_of('"a"', REQUEST_MAX_ELEMENTS)
+
+    assert len(face.request("POST", f"{SUBSCRIPTION}:acknowledge", body).ack_ids) == REQUEST_MAX_ELEMENTS
+
+
+@pytest.mark.rule("T6", "S5.5")
+@pytest.mark.parametrize("text", [",", ',\\"', '\\",', "\\\\,", ",é"])
+def test_commas_in_texts_are_no_elements(face: Face, text: str) -> None:
+    value = text * MANY
+    body = b'{"messages":[{"attributes":{"k":"%b"}}]}' % value.encode()
+
+    (message,) = face.request("POST", f"{TOPIC}:publish", body).messages
+
+    assert message.attributes["k"] == json.loads(f'"{value}"')
+
+
+@pytest.mark.parametrize("tail", [b'"', b'"\\', b'"a' * 3])
+def test_many_commas_in_a_text_without_end_are_not_json(face: Face, tail: bytes) -> None:
+    assert "JSON" in face.error("POST", f"{TOPIC}:publish", tail + b"," * MANY)["message"]
+
+
+# Several members
+
+
+@pytest.mark.rule("T2")
+@pytest.mark.parametrize("size", [1, 2, 7])
+@pytest.mark.parametrize("encoding", ["gzip", "x-gzip"])
+def test_gzip_may_come_in_several_members(face: Face, encoding: str, size: int) -> None:
+    plain = json.dumps({"messages": [{"data": "A" * 400}]}).encode()
+    body = b"".join(gzip.compress(plain[at : at + size]) for at in range(0, len(plain), size)) + gzip.compress(b"")
+
+    answer = face.send("POST", f"{TOPIC}:publish", body, {"content-encoding": encoding})
+
+    assert answer.status == 200
+    assert face.handlers.calls[0].request == pb.PublishRequest(
+        topic="projects/p/topics/t", messages=[pb.PubsubMessage(data=bytes(300))]
+    )
+
+
+@pytest.mark.rule("T6")
+@pytest.mark.parametrize(("more", "status"), [(0, 200), (1, 413)])
+def test_the_members_share_one_limit(face: Face, more: int, status: int) -> None:
+    half = REQUEST_BODY_MAX_BYTES // 2
+    body = gzip.compress(b"{}".ljust(half)) + gzip.compress(b" " * (half + more))
+
+    assert face.send("PUT", TOPIC, body, {"content-encoding": "gzip"}).status == status
+
+
+@pytest.mark.rule("T6")
+def test_members_without_end_are_refused(face: Face) -> None:
+    body = gzip.compress(b"{}") + gzip.compress(b"") * (REQUEST_MAX_MEMBERS - 1)
+    headers = {"content-encoding": "gzip"}
+
+    assert face.send("PUT", TOPIC, body, headers).status == 200
+    error = face.error("PUT", TOPIC, body + gzip.compress(b""), headers)
+
+    assert (error["code"], error["status"]) == (400, "INVALID_ARGUMENT")
+    assert f"{REQUEST_MAX_MEMBERS} members" in error["message"]

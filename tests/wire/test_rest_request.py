@@ -51,9 +51,34 @@ def test_the_path_beats_the_name_in_the_body_of_a_custom_verb(face: Face, verb: 
     assert request.subscription == "projects/p/subscriptions/s"
 
 
+@pytest.mark.rule("S1.7.5")
+@pytest.mark.parametrize("name", ["projects/p/subscriptions/s", "projects/x/subscriptions/y", "", None])
+@pytest.mark.parametrize(
+    ("method", "target", "field"),
+    [
+        ("POST", f"{SUBSCRIPTION}:detach", "subscription"),
+        ("GET", SUBSCRIPTION, "subscription"),
+        ("DELETE", SUBSCRIPTION, "subscription"),
+        ("GET", TOPIC, "topic"),
+        ("DELETE", TOPIC, "topic"),
+        ("GET", "/v1/projects/p/topics", "project"),
+        ("GET", f"{TOPIC}/subscriptions", "topic"),
+        ("GET", "/v1/projects/p/schemas/s", "name"),
+        ("GET", f"{TOPIC}:getIamPolicy", "resource"),
+    ],
+)
+def test_the_path_beats_the_name_in_the_body_of_a_call_that_takes_none(
+    face: Face, method: str, target: str, field: str, name: str | None
+) -> None:
+    without = face.request(method, target)
+
+    assert face.request(method, target, {field: name}) == without
+
+
 @pytest.mark.rule("S1.7.4")
-def test_a_name_that_the_path_beats_must_still_be_text(face: Face) -> None:
-    error = face.error("POST", f"{SUBSCRIPTION}:pull", {"subscription": 1})
+@pytest.mark.parametrize("verb", ["pull", "detach"])
+def test_a_name_that_the_path_beats_must_still_be_text(face: Face, verb: str) -> None:
+    error = face.error("POST", f"{SUBSCRIPTION}:{verb}", {"subscription": 1})
 
     assert "(argument=subscription)" in error["message"]
 

@@ -74,6 +74,8 @@ def test_every_binding_of_every_row_is_reachable(routes: Routes[str]) -> None:
         ("caf\udcc3\udca9", "café"),  # the bytes unescaped, as servers hand them over
         ("café", "café"),
         ("a%00b", "a\x00b"),
+        ("a%0Ab", "a\nb"),
+        ("a%0D%0A", "a\r\n"),
         ("a~b-c_d.e", "a~b-c_d.e"),
         ("a:b", "a:b"),
         ("a%3Ab", "a:b"),

@@ -10,6 +10,7 @@ import struct
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
+from itertools import islice, product
 
 import pytest
 from aiohttp import StreamReader, web
@@ -18,13 +19,21 @@ from aiohttp.test_utils import TestClient, make_mocked_request
 from pytest_aiohttp.plugin import AiohttpClient
 
 from emulator.api.replies import Parked
-from emulator.limits import REQUEST_BODY_MAX_BYTES, REQUEST_HEADER_MAX_BYTES
+from emulator.limits import REQUEST_BODY_MAX_BYTES, REQUEST_HEAD_MAX_BYTES, REQUEST_HEADER_MAX_BYTES
 from emulator.wire.listener import Listener
 from emulator.wire.rest import RestRequest, RestResponse
 from emulator.wire.rest_server import MARGIN_S, RestServer, _patience, _read_body
 from emulator.wire.sockets import open_sockets, port_of
 from emulator.wire.status import HttpFailure
 from tests.wire.serving import LOOPS, Client, LoopFactory, LoopOfItsOwn, Reply
+
+# The rest of a head, and a body that is not whole.
+HALF_BODIES = [
+    pytest.param(b"Content-Length: 500\r\n\r\nabc", id="a part of the length"),
+    pytest.param(b"Content-Length: 500\r\n\r\n", id="nothing of the length"),
+    pytest.param(b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", id="no last chunk"),
+    pytest.param(b"Transfer-Encoding: chunked\r\n\r\n5\r\nabc", id="half a chunk"),
+]
 
 HEADERS = {"content-type": "application/json; charset=UTF-8"}
 
@@ -197,6 +206,7 @@ class TestRequests:
             ("/v1/../x", "/v1/../x"),
             ("http://elsewhere:1/v1/x", "/v1/x"),
             ("/v1/x:y@z", "/v1/x:y@z"),
+            *((f"/v1/%{byte:02X}", f"/v1/%{byte:02X}") for byte in range(256)),
         ],
     )
     def test_the_path_is_the_raw_one(self, port: Port, target: str, path: str) -> None:
@@ -382,6 +392,45 @@ class TestRefusals:
         assert reply.status == 200
         assert port.rest.requests[0].headers["x"] == value
 
+    @pytest.mark.rule("T7a")
+    @pytest.mark.parametrize("count", [128, 129, 1_000, REQUEST_HEADER_MAX_BYTES // len(b"aaaa:\r\n")])
+    def test_headers_of_64_kib_are_read_whatever_their_number(self, port: Port, count: int) -> None:
+        names = ["".join(letters) for letters in islice(product("abcdefghijklmnop", repeat=4), count)]
+
+        reply = port.ask("GET", "/v1/x", b"", *(f"{name}:" for name in names))
+
+        assert reply.status == 200
+        assert set(names) <= set(port.rest.requests[0].headers)
+
+    @pytest.mark.parametrize("line", [b"a:\r\n", b"a: %b\r\n" % (b"x" * 60_000)])
+    @pytest.mark.parametrize("behind_a_call", [False, True])
+    def test_a_head_without_end_is_given_up(
+        self, port: Port, behind_a_call: bool, line: bytes, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        lines = line * (REQUEST_HEAD_MAX_BYTES // len(line) + 1)
+        with port.client() as client:
+            if behind_a_call:
+                client.request("POST", "/wait", b"a")
+                port.wait_for_parked()
+            client.send(b"GET / HTTP/1.1\r\nHost: h\r\n" + lines)
+            if behind_a_call:
+                port.loop.call(lambda: port.rest.parked[0].complete(RestResponse(200, HEADERS, b"{}")))
+                assert client.reply().status == 200
+
+            reply = client.reply()
+
+        assert error_of(reply) == (431, "RESOURCE_EXHAUSTED")
+        assert str(REQUEST_HEAD_MAX_BYTES) in message_of(reply)
+        assert [record for record in caplog.records if record.levelno >= logging.INFO] == []
+
+    def test_a_body_does_not_count_as_head(self, port: Port) -> None:
+        size = 2 * REQUEST_HEAD_MAX_BYTES
+        with port.client() as client:
+            for _ in range(2):
+                client.request("POST", "/v1/x", b"a" * size)
+
+                assert len(client.reply().body) == size
+
     def test_a_target_of_60_kb_is_read(self, port: Port) -> None:
         target = "/v1/" + "a" * 60_000
 
@@ -520,6 +569,28 @@ class TestOwnRoutes:
         assert port.ask("POST", "/shutdown").status == 200
         assert port.events == ["shutdown"]
 
+    @pytest.mark.rule("T12")
+    @pytest.mark.parametrize("target", ["/reset", "/shutdown"])
+    def test_neither_happens_before_the_whole_request_is_here(self, port: Port, target: str) -> None:
+        with port.client() as client:
+            client.send(b"POST %b HTTP/1.1\r\nHost: h\r\nContent-Length: 6\r\n\r\nabc" % target.encode())
+            port.loop.until(lambda: any(each._request_in_progress for each in port.connections()))
+            port.loop.run(asyncio.sleep(0))
+            before = list(port.events)
+            client.send(b"def")
+
+            assert client.reply().status == 200
+        assert (before, port.events) == ([], [target.removeprefix("/")])
+
+    @pytest.mark.parametrize("target", ["/reset", "/shutdown"])
+    def test_neither_happens_for_a_request_that_is_refused(self, port: Port, target: str) -> None:
+        with port.client() as client:
+            client.send(b"POST %b HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n" % target.encode())
+            client.send(b"nonsense\r\n")
+
+            assert error_of(client.reply()) == (400, "INVALID_ARGUMENT")
+        assert port.events == []
+
     def test_shutdown_is_not_offered_where_the_process_is_somebody_elses(self, ports: Ports) -> None:
         port = ports.open(has_shutdown=False)
 
@@ -549,6 +620,32 @@ class TestOwnRoutes:
         fields = vars(caplog.records[0])
         assert (fields["method"], fields["path"], fields["status"]) == ("POST", "/v1/x?y=%20", 200)
         assert fields["ms"] >= 0
+
+    @pytest.mark.parametrize(
+        ("target", "logged"),
+        [
+            ("/v1/x?access_token=ya29.S&y=1", "/v1/x?access_token=***&y=1"),
+            ("/v1/x?y=1&key=S", "/v1/x?y=1&key=***"),
+            ("/v1/x?key=S&key=S&$key=S&$access_token=S", "/v1/x?key=***&key=***&$key=***&$access_token=***"),
+            ("/v1/x?%6bey=S&access%5Ftoken=S", "/v1/x?%6bey=***&access%5Ftoken=***"),
+            ("/v1/x?KEY=S&oauth_token=S", "/v1/x?KEY=***&oauth_token=***"),
+            ("/v1/x?key=a=S;b?c", "/v1/x?key=***"),
+            ("/v1/x?%zz=1&key=S", "/v1/x?%zz=1&key=***"),
+            ("http://here/v1/x?key=S", "http://here/v1/x?key=***"),
+            ("/v1/x?key&access_token=&monkey=1&y=key=1", "/v1/x?key&access_token=***&monkey=1&y=key=1"),
+            ("/v1/key=1?", "/v1/key=1?"),
+        ],
+    )
+    def test_the_log_holds_no_credentials(
+        self, ports: Ports, caplog: pytest.LogCaptureFixture, target: str, logged: str
+    ) -> None:
+        caplog.set_level(logging.INFO)
+        port = ports.open(log_http=True)
+
+        port.ask("POST", target)
+
+        port.loop.until(lambda: bool(caplog.records))
+        assert vars(caplog.records[0])["path"] == logged
 
     def test_requests_are_not_logged_otherwise(self, port: Port, caplog: pytest.LogCaptureFixture) -> None:
         caplog.set_level(logging.DEBUG)
@@ -751,14 +848,47 @@ class TestHalfClosedClients:
 
             assert client.is_closed()
 
-    def test_those_that_owe_the_rest_of_a_body_are_closed(self, port: Port) -> None:
+    @pytest.mark.parametrize("target", ["/v1/x", "/wait", "/", "/reset", "/shutdown", "/_emulator/x"])
+    @pytest.mark.parametrize("leave", ["stop_sending", "close", "reset"])
+    @pytest.mark.parametrize("body", HALF_BODIES)
+    def test_those_that_owe_the_rest_of_a_body_are_closed(
+        self, ports: Ports, target: str, leave: str, body: bytes, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        async def read(request: web.Request) -> web.Response:
+            return web.Response(body=await request.read())
+
+        port = ports.open(routes=[web.post("/_emulator/x", read)])
         with port.client() as client:
-            client.send(b"POST /v1/x HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\nabc")
-            client.stop_sending()
+            client.send(b"POST %b HTTP/1.1\r\nHost: h\r\n%b" % (target.encode(), body))
+            if leave == "stop_sending":
+                client.stop_sending()
+                assert client.is_closed()
+            elif leave == "reset":
+                client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        port.wait_for_no_connection()
+
+        assert (port.rest.requests, port.events) == ([], [])
+        assert [record for record in caplog.records if record.levelno >= logging.INFO] == []
+
+    @pytest.mark.parametrize("body", HALF_BODIES)
+    def test_a_body_and_its_end_that_come_before_anybody_reads(
+        self, port: Port, body: bytes, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with port.client() as client:
+            client.request("GET", "/v1/x")
+            client.reply()
+            (connection,) = port.connections()
+
+            def receive_both() -> None:
+                connection.data_received(b"POST /v1/y HTTP/1.1\r\nHost: h\r\n" + body)
+                connection.eof_received()
+
+            port.loop.call(receive_both)
 
             assert client.is_closed()
         port.wait_for_no_connection()
-        assert port.rest.requests == []
+        assert [request.raw_path for request in port.rest.requests] == ["/v1/x"]
+        assert [record for record in caplog.records if record.levelno >= logging.INFO] == []
 
 
 class TestExtraRoutes:

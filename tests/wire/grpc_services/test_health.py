@@ -215,6 +215,6 @@ def test_the_handlers_are_those_of_the_unary_rpcs(served: HealthServer) -> None:
     unary = {rpc.name: rpc.response for rpc in RPCS if rpc.service == health.SERVICE and not rpc.server_streaming}
     requests: dict[str, Any] = {"check": pb.HealthCheckRequest(), "list": pb.HealthListRequest()}
 
-    answers = {name: getattr(served.health, name)(request, None) for name, request in requests.items()}
+    answers = {name: getattr(served.health, name)(request) for name, request in requests.items()}
 
     assert {name: type(answer) for name, answer in answers.items()} == unary
