@@ -16,7 +16,6 @@ _BYTES = 18
 _TO_STANDARD = bytes.maketrans(b"-_", b"+/")
 _SUBSCRIPTION_BITS = 24
 _NUMBER_BITS = 40
-_NUMBER_MASK = (1 << _NUMBER_BITS) - 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,6 +142,20 @@ def test_a_sweep_keeps_the_order_of_both_kinds() -> None:
     assert numbers_left(backlog) == list(range(2, 401, 2))
 
 
+def test_a_sweep_keeps_the_order_of_what_came_back_in_any_order() -> None:
+    backlog, entries = filled(1_000)
+    for _ in entries:
+        take(backlog)
+    for place in range(1_000):
+        backlog.give_back(entries[place * 7 % 1_000])
+
+    for place in range(950):
+        drop(backlog, entries[place * 13 % 1_000])
+
+    left = sorted(entries[place * 13 % 1_000].message.number for place in range(950, 1_000))
+    assert numbers_left(backlog) == left
+
+
 def test_it_shows_how_many_wait() -> None:
     backlog, entries = filled(3)
     take(backlog)

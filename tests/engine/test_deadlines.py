@@ -110,6 +110,19 @@ def test_moving_a_lease_for_ever_while_time_stands_still_takes_no_room(moments: 
     assert take_due(deadlines, moments[-1]) == [1]
 
 
+def test_ended_leases_are_swept_and_the_rest_keeps_its_order() -> None:
+    deadlines = Deadlines()
+    leases = [lease(number, -number * 7 % 1_000) for number in range(1_000)]
+    for one in leases:
+        deadlines.add(one)
+
+    for one in leases[:950]:
+        deadlines.drop(one)
+
+    assert len(deadlines._heap) <= 2 * 50 + 64
+    assert take_due(deadlines, 1_000) == [one.number for one in sorted(leases[950:], key=lambda one: one.deadline)]
+
+
 def test_it_shows_what_is_live_and_what_is_kept() -> None:
     deadlines, one = Deadlines(), lease(1, 10)
     deadlines.add(one)

@@ -118,6 +118,14 @@ class TestSizesAfterMuchTraffic:
         assert len(world.broker._by_number) == len(world.broker.topics.get(TOPIC)._attached) == 1
         assert kept(world)[2] <= 2 * SPARE
 
+    def test_a_detached_subscription_is_forgotten_by_its_topic_when_it_is_deleted(self, world: World) -> None:
+        world.broker.detach_subscription(SUBSCRIPTION)
+        before = len(world.broker.topics.get(TOPIC)._detached)
+
+        world.broker.delete_subscription(SUBSCRIPTION)
+
+        assert (before, len(world.broker.topics.get(TOPIC)._detached)) == (1, 0)
+
 
 class TestManyThingsAtOneMoment:
     """100,000 of them end in slices, so that others get their turn in between."""

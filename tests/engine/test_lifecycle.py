@@ -78,9 +78,12 @@ class TestNames:
 @pytest.mark.rule("S6.1")
 class TestDeletingATopic:
     def test_leaves_its_subscriptions_without_topic(self, world: World) -> None:
+        topic = world.broker.topics.get(TOPIC)
+
         world.broker.delete_topic(TOPIC)
 
         assert world.subscription().topic is None
+        assert topic.attached() == []
         assert not world.subscription().detached
 
     def test_leaves_the_backlog_to_be_pulled_and_acked(self, world: World) -> None:

@@ -2,6 +2,8 @@
 
 import pytest
 
+from emulator.engine import broker as broker_module
+from emulator.engine import pulls as pulls_module
 from emulator.engine.values import DeliveryKind
 from emulator.errors import Code
 from emulator.limits import Limits
@@ -64,6 +66,16 @@ class TestReplySize:
         world.publish(b"a" * 4_000, b"b" * 4_000, b"c" * 4_000)
 
         assert [len(world.pull().bodies), len(world.pull().bodies)] == [2, 1]
+
+    @pytest.mark.parametrize(("spare", "taken"), [(0, 2), (-1, 1)])
+    def test_a_reply_of_exactly_the_limit_is_allowed(self, spare: int, taken: int) -> None:
+        each = 100 + broker_module._ENVELOPE_BYTES + pulls_module._RECEIVED_BYTES
+        world = World(limits=Limits(reply_max_bytes=2 * each + spare))
+        world.create_topic()
+        world.subscribe()
+        world.publish(b"a" * 100, b"b" * 100, b"c" * 100)
+
+        assert len(world.pull().bodies) == taken
 
     def test_smaller_messages_behind_it_do_not_overtake(self, world: World) -> None:
         world.publish(b"a" * 6_000, b"b" * 6_000, b"c")
