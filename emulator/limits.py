@@ -71,7 +71,7 @@ REQUEST_HEADER_MAX_BYTES = 65_536
 REQUEST_HEAD_MAX_BYTES = 4 * REQUEST_HEADER_MAX_BYTES
 
 # What costs time in a JSON document is the number of its values, not their bytes. No call that can succeed has more
-# (1,000 messages with 100 attributes each), and reading this many keeps all others waiting for two seconds at most.
+# (1,000 messages with 100 attributes each), and reading this many takes about a second.
 REQUEST_MAX_ELEMENTS = 200_000
 
 # Each member of a gzip body costs a start, even an empty one; the block formats fill 32 MiB with half as many.
