@@ -137,9 +137,14 @@ class GrpcConnection(asyncio.Protocol):
     def _turn(self) -> None:
         """Handle what was received, for a bounded time; the rest comes after others had their turn."""
         until = time.monotonic() + _TURN_S
+        sender = self._http2.sender
+
+        def enough() -> bool:
+            return time.monotonic() >= until or sender.out_bytes > _WRITE_HIGH_WATER_BYTES
+
         self._in_turn = True
         try:
-            while (more := self._http2.process(_FRAMES_AT_ONCE)) and time.monotonic() < until:
+            while (more := self._http2.process(_FRAMES_AT_ONCE, enough)) and time.monotonic() < until:
                 # Replies count against the socket as they come, so that a peer that does not read stops being read.
                 self._flush()
                 if self._writing_paused:

@@ -104,8 +104,8 @@ class Connection:
         """How many fed bytes wait."""
         return len(self._buffer) - self._position
 
-    def process(self, most: int) -> bool:
-        """Handle up to `most` complete frames; whether there may be more.
+    def process(self, most: int, enough: Callable[[], bool] = lambda: False) -> bool:
+        """Handle up to `most` complete frames, fewer once `enough` says so after one; whether there may be more.
 
         Raises Http2Error when the connection is beyond repair; the GOAWAY is then in the output.
         """
@@ -115,6 +115,8 @@ class Connection:
             for _ in range(most):
                 if not self._next_frame():
                     return False
+                if enough():
+                    break
         except Http2Error as problem:
             self._goaway(problem.code)
             raise

@@ -40,9 +40,9 @@ class RequestHead:
         self.headers: Mapping[str, str] = {}
         self.content_length: int | None = None
         self.notes: Any = None
-        self.too_large = sum(len(name) + len(value) + _ENTRY_OVERHEAD for name, value in fields) > limit
+        kept, self.too_large = _within(fields, limit)
         try:
-            self._read(fields)
+            self._read(kept)
             self.problem = ""
         except StreamError as problem:
             self.problem = str(problem)
@@ -75,6 +75,19 @@ class RequestHead:
 
     def __repr__(self) -> str:
         return f"<RequestHead {self.method} {self.path}{' ' + self.problem if self.problem else ''}>"
+
+
+def _within(fields: Sequence[tuple[bytes, bytes]], limit: int) -> tuple[Sequence[tuple[bytes, bytes]], bool]:
+    """As many fields as the limit allows, and whether there are more; those are not worth a look.
+
+    The first four are there in any case: the pseudo-headers say who is to be answered.
+    """
+    size = 0
+    for count, (name, value) in enumerate(fields):
+        size += len(name) + len(value) + _ENTRY_OVERHEAD
+        if size > limit:
+            return fields[: max(count, len(_REQUEST_PSEUDO))], True
+    return fields, False
 
 
 def _malformed(text: str) -> StreamError:

@@ -30,6 +30,7 @@ class Sender:
         "initial_window",
         "max_frame",
         "notice",
+        "out_bytes",
         "queued_bytes",
         "window",
     )
@@ -37,6 +38,7 @@ class Sender:
     def __init__(self, on_ended: Callable[[Stream], None]) -> None:
         self._on_ended = on_ended
         self._out: list[bytes] = []
+        self.out_bytes = 0
         self._urgent: list[bytes] = []
         self._control_frames = 0
         # Those that only the connection's window stops, in turn.
@@ -52,6 +54,10 @@ class Sender:
 
     # Output
 
+    def _put(self, frame: bytes) -> None:
+        self._out.append(frame)
+        self.out_bytes += len(frame)
+
     def take(self) -> bytes:
         """Everything that waits to be written: answers to the peer's control frames first (clients.md T8)."""
         if self._urgent:
@@ -62,6 +68,7 @@ class Sender:
         else:
             return b""
         self._control_frames = 0
+        self.out_bytes = 0
         return out[0] if len(out) == 1 else b"".join(out)
 
     def control(self, frame: bytes) -> None:
@@ -74,11 +81,11 @@ class Sender:
 
     def raw(self, frame: bytes) -> None:
         """A frame that keeps its place among the others."""
-        self._out.append(frame)
+        self._put(frame)
 
     def raw_control(self, frame: bytes) -> None:
         """The same for an answer that has to keep its place."""
-        self._out.append(frame)
+        self._put(frame)
         self._count()
 
     def _count(self) -> None:
@@ -91,7 +98,7 @@ class Sender:
     def headers(self, stream: Stream, block: bytes, *, end: bool = False) -> None:
         if self.notice.due:
             block = self.notice.take() + block
-        self._out.append(frames.headers(stream.id, block, self.max_frame, end_stream=end))
+        self._put(frames.headers(stream.id, block, self.max_frame, end_stream=end))
 
     def data(self, stream: Stream, data: bytes) -> None:
         stream.queue.append(memoryview(data))
@@ -116,7 +123,7 @@ class Sender:
         stream.send_window -= size
         self.window -= size
         frame, stream_id = frames.frame, stream.id
-        self._out.append(
+        self._put(
             frame(frames.HEADERS, frames.END_HEADERS, stream_id, headers)
             + frame(frames.DATA, 0, stream_id, data)
             + frames.headers(stream_id, trailers, self.max_frame, end_stream=True)
@@ -148,7 +155,7 @@ class Sender:
         self.queued_bytes -= size
         stream.send_window -= size
         self.window -= size
-        self._out.append(frames.frame(frames.DATA, 0, stream.id, chunk))
+        self._put(frames.frame(frames.DATA, 0, stream.id, chunk))
         return True
 
     def _drained(self, stream: Stream) -> None:
@@ -165,7 +172,7 @@ class Sender:
     def _ended(self, stream: Stream) -> None:
         if not stream.remote_closed:
             # The peer may still be sending; it need not (RFC 9113 §8.1, clients.md T24).
-            self._out.append(frames.rst_stream(stream.id, ErrorCode.NO_ERROR))
+            self._put(frames.rst_stream(stream.id, ErrorCode.NO_ERROR))
         stream.closed = True
         self._on_ended(stream)
 

@@ -1,10 +1,18 @@
 """A loop turned by hand for each test."""
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
+from emulator.wire.grpc import server as server_module
 from tests.wire.grpc.memory import Lab
+
+
+@pytest.fixture(autouse=True)
+def no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine, a turn is over when there is nothing left to do."""
+    monkeypatch.setattr(server_module, "time", SimpleNamespace(monotonic=lambda: 0.0))
 
 
 @pytest.fixture

@@ -387,3 +387,12 @@ def test_errors_of_the_library_end_the_connection_with_their_code() -> None:
     with pytest.raises(Http2Error) as caught:
         HeadDecoder(LIMIT).request(b"\x80")
     assert caught.value.code is ErrorCode.COMPRESSION_ERROR
+
+
+@pytest.mark.rule("T29")
+def test_what_is_beyond_the_limit_is_not_looked_at() -> None:
+    start = [(b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/p"), (b"x", b"v" * 66_000)]
+
+    head = RequestHead([*start, (b"NOT A NAME", b"\0")], 65_536)
+
+    assert (head.too_large, head.problem, head.path) == (True, "", "/p")
