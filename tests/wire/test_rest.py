@@ -404,3 +404,10 @@ def test_rows_can_be_chosen() -> None:
 
     assert isinstance(answer, RestResponse)
     assert answer.headers == {"allow": "GET, HEAD, OPTIONS"}
+
+
+@pytest.mark.rule("T17")
+def test_there_is_no_discovery_document() -> None:
+    error = Face().error("GET", "/$discovery/rest?version=v1")
+
+    assert (error["code"], error["status"]) == (404, "NOT_FOUND")
