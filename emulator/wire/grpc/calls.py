@@ -48,9 +48,23 @@ class Refusal:
 
 
 class UnaryCall:
-    """Collects one message, dispatches it inline, writes the reply. No task; a timer only while it is parked."""
+    """Collects one message, dispatches it inline, writes the reply. No task; a timer only while it waits.
 
-    __slots__ = ("_buffer", "_connection", "_deadline", "_give_back", "_head", "_parked", "_rpc", "_stream", "_timer")
+    It waits when it is parked, and when its request took more than one turn to arrive.
+    """
+
+    __slots__ = (
+        "_arrived",
+        "_buffer",
+        "_connection",
+        "_deadline",
+        "_give_back",
+        "_head",
+        "_parked",
+        "_rpc",
+        "_stream",
+        "_timer",
+    )
 
     def __init__(self, connection: "GrpcConnection", stream: Stream, rpc: Rpc, head: GrpcHead) -> None:
         self._connection = connection
@@ -62,8 +76,18 @@ class UnaryCall:
         self._parked: Parked[Any] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._give_back: Callable[[], None] | None = None
+        self._arrived = False
+        if self._deadline is not None:
+            connection.begun.append(self)
+
+    def time_arrival(self) -> None:
+        """The turn is over that brought its headers: its deadline holds for the rest of the request too (T4, T36)."""
+        if not self._arrived and not self._stream.closed:
+            assert self._deadline is not None
+            self._timer = self._connection.loop.call_at(self._deadline, self._on_deadline)
 
     def data(self, chunk: bytes, end: bool) -> None:
+        self._arrived = end
         try:
             if end and self._buffer is None:
                 self._run(self._only_message(chunk))
@@ -104,6 +128,7 @@ class UnaryCall:
         return messages.decompress(message, self._head.encoding) if data[0] else message
 
     def _run(self, message: bytes) -> None:
+        self._stop_timer()
         if self._deadline is not None and self._connection.loop.time() >= self._deadline:
             raise grpc_errors.deadline_exceeded()
         try:
@@ -163,12 +188,15 @@ class UnaryCall:
 
     def _withdraw(self) -> None:
         """Wait for no reply any more."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._stop_timer()
         if self._parked is not None:
             parked, self._parked = self._parked, None
             parked.cancel()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def gone(self) -> None:
         """There will be no reply: nothing may stay leased to its caller (service.md §7.2.4)."""

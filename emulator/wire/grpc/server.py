@@ -109,6 +109,8 @@ class GrpcConnection(asyncio.Protocol):
         self._leaving = False
         self._over = False
         self._hanging_up: asyncio.TimerHandle | None = None
+        # Unary calls with a deadline whose headers came in this turn.
+        self.begun: list[UnaryCall] = []
         # How to undo replies that no transport has taken yet.
         self.unwritten: list[Callable[[], None]] = []
         self._streaming: set[StreamingCall] = set()
@@ -160,9 +162,16 @@ class GrpcConnection(asyncio.Protocol):
             return
         finally:
             self._in_turn = False
+            self._time_arrivals()
         self._flush()
         if more and not self._writing_paused:
             self._plan_turn()
+
+    def _time_arrivals(self) -> None:
+        if self.begun:
+            begun, self.begun = self.begun, []
+            for call in begun:
+                call.time_arrival()
 
     def _plan_turn(self) -> None:
         if not self._turn_planned and self._transport is not None:

@@ -11,7 +11,7 @@ from emulator.wire.grpc.heads import GrpcHead, read
 from emulator.wire.grpc.server import GrpcServer
 from emulator.wire.http2.heads import RequestHead
 from tests.api.world import ORDERS, PULLED, World
-from tests.wire.grpc.memory import Fake, Lab, Peer, Served, framed, path_of
+from tests.wire.grpc.memory import Fake, Lab, Peer, Served, framed, head, path_of
 
 GET_TOPIC = path_of("GetTopic")
 PUBLISH = path_of("Publish")
@@ -133,14 +133,72 @@ def test_only_a_waiting_call_has_a_timer(lab: Lab) -> None:
     waiting = Waiting(answers=True)
     fake = Fake(lab, get_topic=waiting)
     peer = fake.peer()
+    at_once = peer.h2.get_next_available_stream_id()
+    peer.h2.send_headers(at_once, head(PUBLISH, ("grpc-timeout", "1S")))
+    peer.h2.send_data(at_once, framed(b""), end_stream=True)
+    peer.exchange()
+    assert (peer.replies[at_once].ended, lab.timers()) == (True, 0)
+
     begun = peer.open(GET_TOPIC, ("grpc-timeout", "1S"))
-    assert lab.timers() == 0
+    assert lab.timers() == 1
     peer.send(begun, REQUEST, end=True)
     assert lab.timers() == 1
-
     waiting.parked.complete(pb.Topic())
 
     assert lab.timers() == 0
+
+
+class TestIncomplete:
+    """Requests whose rest never comes."""
+
+    @pytest.mark.rule("T4", "T36")
+    @pytest.mark.parametrize("arrived", [b"", REQUEST[:3], REQUEST[:-1], REQUEST], ids=["0", "3", "most", "no end"])
+    def test_it_ends_at_its_deadline(self, lab: Lab, arrived: bytes) -> None:
+        fake = Fake(lab)
+        peer = fake.peer()
+        stream = peer.open(GET_TOPIC, ("grpc-timeout", "1S"))
+        peer.send(stream, arrived)
+
+        lab.advance(0.99)
+        peer.exchange()
+        assert peer.replies[stream].initial is None
+        lab.advance(0.01)
+        peer.exchange()
+
+        reply = peer.replies[stream]
+        assert (reply.alone, reply.status, reply.reset) == (True, Code.DEADLINE_EXCEEDED, 0)
+        assert (fake.calls, fake.is_empty(), lab.timers()) == ([], True, 0)
+
+    @pytest.mark.rule("T4", "T36")
+    def test_each_ends_at_its_own(self, lab: Lab) -> None:
+        fake = Fake(lab)
+        peer = fake.peer()
+        streams = {seconds: peer.open(GET_TOPIC, ("grpc-timeout", f"{seconds}S")) for seconds in (3, 1, 2)}
+        patient = peer.open(GET_TOPIC)
+
+        for second in (1, 2, 3):
+            lab.advance(1)
+            peer.exchange()
+            ended = {seconds for seconds, stream in streams.items() if peer.replies[stream].ended}
+            assert ended == set(range(1, second + 1))
+
+        peer.send(patient, REQUEST, end=True)
+        assert peer.replies[patient].status == Code.OK
+
+    @pytest.mark.rule("T36")
+    def test_its_timer_ends_with_it(self, lab: Lab) -> None:
+        fake = Fake(lab)
+        peer = fake.peer()
+        cancelled, refused, lost = (peer.open(GET_TOPIC, ("grpc-timeout", "1S")) for _ in range(3))
+        assert lab.timers() == 3
+
+        peer.cancel(cancelled)
+        assert lab.timers() == 2
+        peer.send(refused, REQUEST + b"more")
+        assert (peer.replies[refused].status, lab.timers()) == (Code.INTERNAL, 1)
+        peer.transport.die()
+        lab.turn(2)
+        assert (peer.replies[lost].ended, lab.timers()) == (False, 0)
 
 
 class TestParked:
