@@ -12,7 +12,7 @@ from emulator.engine.ackids import AckIds
 from emulator.engine.publishing import check_drafts
 from emulator.engine.pulls import Pull
 from emulator.engine.registry import Registry
-from emulator.engine.subscription import Subscription
+from emulator.engine.subscription import COUNTED, Subscription
 from emulator.engine.topic import Topic
 from emulator.engine.values import Draft, Message, SubscriptionSettings, TopicSettings
 from emulator.limits import STRICT, Limits
@@ -133,21 +133,32 @@ class Broker:
     def acknowledge(self, name: str, ack_ids: Sequence[str]) -> None:
         """Raises NOT_FOUND, INVALID_ARGUMENT; then no id of the request is processed (service.md §7.1)."""
         subscription = self.subscriptions.get(name)
-        deliveries = self._decode(subscription, ack_ids)
+        if not ack_ids:
+            raise errors.no_ack_ids()
+        deliveries = self.decode(subscription, ack_ids)
         subscription.touch()
         subscription.acknowledge(deliveries)
 
     def modify_ack_deadline(self, name: str, ack_ids: Sequence[str], seconds: int) -> None:
         """Raises NOT_FOUND, INVALID_ARGUMENT; then no id of the request is processed (service.md §7.1.3)."""
         subscription = self.subscriptions.get(name)
-        if not 0 <= seconds <= self.limits.ack_deadline_max_s:
-            raise errors.out_of_range("ack_deadline_seconds", seconds, 0, self.limits.ack_deadline_max_s, "seconds")
-        deliveries = self._decode(subscription, ack_ids)
+        self.check_extension("ack_deadline_seconds", seconds)
+        if not ack_ids:
+            raise errors.no_ack_ids()
+        deliveries = self.decode(subscription, ack_ids)
         subscription.touch()
         subscription.modify_ack_deadline(deliveries, seconds)
 
-    def _decode(self, subscription: Subscription, ack_ids: Iterable[str]) -> list[tuple[int, int]]:
-        """The deliveries the ids name, without those that nothing here remembers (service.md §7.1.8)."""
+    def check_extension(self, argument: str, seconds: int) -> None:
+        """Raises INVALID_ARGUMENT unless a deadline can be moved by so much (service.md §7.1.3)."""
+        if not 0 <= seconds <= self.limits.ack_deadline_max_s:
+            raise errors.out_of_range(argument, seconds, 0, self.limits.ack_deadline_max_s, "seconds")
+
+    def decode(self, subscription: Subscription, ack_ids: Iterable[str]) -> list[tuple[int, int]]:
+        """The deliveries the ids name, without those that nothing here remembers (service.md §7.1.8).
+
+        Each is (message number, lease number), for the subscription's own methods. Raises INVALID_ARGUMENT.
+        """
         deliveries: list[tuple[int, int]] = []
         for ack_id in ack_ids:
             decoded = self._ack_ids.decode(ack_id)
@@ -155,8 +166,6 @@ class Broker:
                 deliveries.append((decoded.message, decoded.lease))
             elif decoded.subscription is not None and decoded.subscription in self._by_number:
                 raise errors.foreign_ack_id(ack_id, subscription.name)
-        if not ack_ids:
-            raise errors.no_ack_ids()
         return deliveries
 
     # The whole
@@ -174,9 +183,9 @@ class Broker:
             subscription.close()
 
     def counts(self) -> Mapping[str, int]:
-        """How much there is of what must not leak: topics, subscriptions, waiting messages, leases, waiting Pulls."""
+        """How much there is of what must not leak: topics, subscriptions, and what each subscription counts."""
         total = {"topics": len(self.topics), "subscriptions": len(self.subscriptions)}
-        total.update({"waiting": 0, "leases": 0, "waiting_pulls": 0})
+        total.update(dict.fromkeys(COUNTED, 0))
         for subscription in self.subscriptions:
             for key, value in subscription.counts().items():
                 total[key] += value

@@ -7,6 +7,9 @@ from typing import Protocol
 from emulator.engine.values import Message
 from emulator.errors import PubsubError
 
+# What a response adds to each message it carries: ack id, delivery attempt, tags and lengths at their longest.
+RECEIVED_BYTES = 40
+
 # What an entry holds once its message is gone, so that a stale reference to the entry keeps no body alive.
 _NO_MESSAGE = Message(0, 0, b"", {}, "", 0)
 
@@ -20,15 +23,20 @@ class Place(Enum):
 
 
 class Entry:
-    """A message in a subscription. `failures` counts nacks and expiries of written deliveries (service.md §7.1.11)."""
+    """A message in a subscription.
 
-    __slots__ = ("failures", "lease", "message", "place")
+    `failures` counts nacks and expiries of written deliveries (service.md §7.1.11); `previous` is the
+    number of the stream that had it last and lost it, 0 for none.
+    """
+
+    __slots__ = ("failures", "lease", "message", "place", "previous")
 
     def __init__(self, message: Message) -> None:
         self.message = message
         self.place = Place.WAITING
         self.failures = 0
         self.lease: Lease | None = None
+        self.previous = 0
 
     def forget(self) -> None:
         """The subscription is done with this message."""
@@ -40,7 +48,24 @@ class Entry:
 
 
 class Consumer(Protocol):
-    """Whoever takes messages: a waiting Pull, a stream, a push worker. It never blocks and is never awaited."""
+    """Whoever takes messages: a waiting Pull, a stream, a push worker. It never blocks and is never awaited.
+
+    `in_line` belongs to the subscription's `Turns`. `number` tells a stream from others of its subscription, 0 is no
+    stream.
+    """
+
+    in_line: bool
+    number: int
+
+    @property
+    def ack_deadline(self) -> int | None:
+        """Nanoseconds, for messages it takes now; None for the subscription's."""
+        ...
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether its turn lasts as long as it has room, instead of one message."""
+        ...
 
     def room(self, size: int) -> bool:
         """Whether it takes a message of `size` bytes now."""
@@ -55,7 +80,7 @@ class Consumer(Protocol):
         ...
 
     def release(self, lease: "Lease") -> None:
-        """A lease it took has ended, however."""
+        """A lease it took is ending, however; `lease.entry` is still there."""
         ...
 
     def end(self, error: PubsubError) -> None:
@@ -66,16 +91,19 @@ class Consumer(Protocol):
 class Lease:
     """A message handed to one consumer until `deadline`, in nanoseconds on the clock.
 
-    `number` is never reused within a subscription; `entry` is None once the lease has ended.
+    `number` is never reused within a subscription; `entry` is None once the lease has ended. `queued`: it waits in an
+    outbox; `written`: its bytes have left.
     """
 
-    __slots__ = ("consumer", "deadline", "entry", "number")
+    __slots__ = ("consumer", "deadline", "entry", "number", "queued", "written")
 
     def __init__(self, number: int, entry: Entry, deadline: int, consumer: Consumer) -> None:
         self.number = number
         self.entry: Entry | None = entry
         self.deadline = deadline
         self.consumer = consumer
+        self.queued = False
+        self.written = False
 
     def __repr__(self) -> str:
         return f"<Lease {self.number} {self.entry!r} until={self.deadline}>"

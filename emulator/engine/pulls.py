@@ -2,11 +2,8 @@
 
 from collections.abc import Callable
 
-from emulator.engine.entries import Lease, Leases
+from emulator.engine.entries import RECEIVED_BYTES, Lease, Leases
 from emulator.errors import PubsubError
-
-# What a reply adds to each message it carries: ack id, delivery attempt, tags and lengths at their longest.
-_RECEIVED_BYTES = 40
 
 
 class Pull:
@@ -16,28 +13,41 @@ class Pull:
     final; set it only while the pull is not done yet.
     """
 
-    __slots__ = ("_bytes", "_max_bytes", "_most", "deadline", "done", "error", "leases", "on_done")
+    __slots__ = ("_bytes", "_max_bytes", "_most", "deadline", "done", "error", "in_line", "leases", "number", "on_done")
 
     def __init__(self, most: int, max_bytes: int, deadline: int) -> None:
         self._most = most
         self._max_bytes = max_bytes
         self._bytes = 0
         self.deadline = deadline
+        self.in_line = False
+        self.number = 0
         self.leases: list[Lease] = []
         self.error: PubsubError | None = None
         self.done = False
         self.on_done: Callable[[], None] | None = None
 
+    @property
+    def ack_deadline(self) -> None:
+        """The subscription's own."""
+        return
+
+    @property
+    def takes_all(self) -> bool:
+        """What there is leaves in one reply."""
+        return True
+
     def room(self, size: int) -> bool:
         leases = self.leases
         return not self.done and (
-            not leases or (len(leases) < self._most and self._bytes + size + _RECEIVED_BYTES <= self._max_bytes)
+            not leases or (len(leases) < self._most and self._bytes + size + RECEIVED_BYTES <= self._max_bytes)
         )
 
     def take(self, lease: Lease) -> None:
         assert lease.entry is not None
+        lease.written = True
         self.leases.append(lease)
-        self._bytes += lease.entry.message.size + _RECEIVED_BYTES
+        self._bytes += lease.entry.message.size + RECEIVED_BYTES
 
     def flush(self) -> None:
         if self.leases:
@@ -55,8 +65,9 @@ class Pull:
         if self.done:
             return
         self.done = True
-        if self.on_done is not None:
-            self.on_done()
+        on_done, self.on_done = self.on_done, None
+        if on_done is not None:
+            on_done()
 
     def hand_over(self) -> Leases:
         """The leases, which the pull then forgets, so that it keeps no message alive."""

@@ -1,6 +1,6 @@
 """A subscription: what waits, what is leased, and the pump where the two meet."""
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -9,9 +9,12 @@ from emulator.clock import NS_PER_S, Clock
 from emulator.engine.ackids import AckIds
 from emulator.engine.alarm import Alarm
 from emulator.engine.backlog import Backlog
+from emulator.engine.consumers import Consumers
 from emulator.engine.entries import Consumer, Entry, Lease, Leases, Place
 from emulator.engine.leases import Deadlines
+from emulator.engine.outbox import Pile
 from emulator.engine.pulls import Pull
+from emulator.engine.streams import Stream
 from emulator.engine.values import DeliveryKind, Message, SubscriptionSettings
 from emulator.limits import Limits
 
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
 
 # How much one ring of the alarm ends before others get their turn: a heap of expiries must not stall anyone.
 _SLICE = 500
+
+COUNTED = ("waiting", "leases", "waiting_pulls", "pull_streams", "unwritten")
 
 
 class Subscription:
@@ -33,14 +38,15 @@ class Subscription:
         "_alarm",
         "_backlog",
         "_clock",
+        "_closed",
+        "_consumers",
         "_deadlines",
         "_entries",
         "_last_active",
         "_lease_count",
         "_limits",
         "_on_expired",
-        "_ready",
-        "_waits",
+        "_stream_count",
         "detached",
         "name",
         "number",
@@ -72,8 +78,9 @@ class Subscription:
         self._backlog = Backlog()
         self._deadlines = Deadlines()
         self._lease_count = 0
-        self._ready: deque[Consumer] = deque()
-        self._waits: dict[Consumer, Pull] = {}
+        self._stream_count = 0
+        self._consumers = Consumers()
+        self._closed = False
         self._alarm = Alarm(clock, self._ring)
         self._last_active = clock.now()
         self._aim_expiration()
@@ -98,20 +105,20 @@ class Subscription:
 
         Raises FAILED_PRECONDITION when detached or not a pull subscription.
         """
-        self._require_pullable()
+        self.require_pullable()
         pull = Pull(
             min(most, self._limits.pull_max_messages),
             self._limits.reply_max_bytes,
             self._clock.now() + self._limits.pull_wait_s * NS_PER_S,
         )
-        self._ready.append(pull)
+        self._consumers.join(pull)
         self._pump()
         if not pull.done:
             if wait:
-                self._waits[pull] = pull
+                self._consumers.wait(pull)
                 self._alarm.aim(pull.deadline)
             else:
-                self._ready.remove(pull)
+                self._consumers.leave(pull)
                 pull.finish()
         return pull
 
@@ -126,9 +133,42 @@ class Subscription:
         pull.finish()
 
     def _stop_waiting(self, pull: Pull) -> None:
-        if self._waits.pop(pull, None) is not None:
-            self._ready.remove(pull)
+        if self._consumers.leave(pull):
             self.touch()
+
+    def open_stream(
+        self,
+        pile: Pile,
+        ack_deadline: int,
+        max_messages: int,
+        max_bytes: int,
+        on_end: Callable[[errors.PubsubError], None],
+    ) -> Stream:
+        """A consumer that goes on taking messages into `pile` (service.md §7.3); arguments as `Stream` has them.
+
+        Raises FAILED_PRECONDITION when detached or not a pull subscription.
+        """
+        self.require_pullable()
+        self._stream_count += 1
+        stream = Stream(self._stream_count, pile, ack_deadline, max_messages, max_bytes, on_end)
+        self._consumers.open(stream)
+        self.resume(stream)
+        return stream
+
+    def resume(self, stream: Stream) -> None:
+        """A stream has room again, or may have."""
+        self._consumers.line_up(stream)
+        self._pump()
+
+    def stop_stream(self, stream: Stream) -> None:
+        """It takes nothing more; what it has is still its own."""
+        if self._consumers.drop(stream):
+            self.touch()
+
+    def close_stream(self, stream: Stream) -> None:
+        """It is gone: what was never written waits again, what was stays leased until its deadline (V14, O16)."""
+        self.stop_stream(stream)
+        self.give_back(stream.close())
 
     def ack_id(self, lease: Lease) -> str:
         """The ack id of a live lease."""
@@ -142,21 +182,24 @@ class Subscription:
 
     def _assign(self) -> Iterable[Consumer]:
         # Nothing here calls out, so that whatever an answer leads to finds the subscription at rest.
-        ready, backlog = self._ready, self._backlog
+        consumers, backlog = self._consumers, self._backlog
         served: dict[Consumer, None] = {}
-        while ready and len(backlog):
-            consumer = ready.popleft()
-            while (entry := backlog.head()) is not None and consumer.room(entry.message.size):
-                backlog.take(entry)
-                consumer.take(self._grant(entry, consumer))
-                served[consumer] = None
-            if self._waits.pop(consumer, None) is not None:
+        while consumers.someone and (entry := backlog.head()) is not None:
+            consumer = consumers.next_for(entry)
+            if consumer is None:
+                break
+            backlog.take(entry)
+            consumer.take(self._grant(entry, consumer))
+            served[consumer] = None
+        for consumer in served:
+            if consumer.takes_all and consumers.leave(consumer):
                 self.touch()
         return served
 
     def _grant(self, entry: Entry, consumer: Consumer) -> Lease:
         self._lease_count += 1
-        lease = Lease(self._lease_count, entry, self._clock.now() + self.settings.ack_deadline, consumer)
+        term = consumer.ack_deadline or self.settings.ack_deadline
+        lease = Lease(self._lease_count, entry, self._clock.now() + term, consumer)
         entry.place = Place.LEASED
         entry.lease = lease
         self._deadlines.add(lease)
@@ -176,6 +219,7 @@ class Subscription:
             entry = entries.get(number)
             if entry is not None:
                 self._finish(entry)
+        self._pump()
 
     def modify_ack_deadline(self, deliveries: Iterable[tuple[int, int]], seconds: int) -> None:
         """Move deadlines to `seconds` from now, or nack with 0; ended leases are left alone (service.md §7.1.7)."""
@@ -201,9 +245,11 @@ class Subscription:
         self._pump()
 
     def _fail(self, entry: Entry) -> None:
-        """A nack or an expiry: the message is handed out again."""
+        """A nack or an expiry: the message is handed out again. One that was never written does not count (O15)."""
+        assert entry.lease is not None
+        entry.failures += entry.lease.written
+        entry.previous = entry.lease.consumer.number
         self._release(entry)
-        entry.failures += 1
         self._backlog.give_back(entry)
 
     def _finish(self, entry: Entry) -> None:
@@ -219,9 +265,11 @@ class Subscription:
     def _release(self, entry: Entry) -> None:
         lease = entry.lease
         assert lease is not None
+        consumer = lease.consumer
+        consumer.release(lease)
         entry.lease = None
         self._deadlines.drop(lease)
-        lease.consumer.release(lease)
+        self._consumers.line_up(consumer)
 
     # Time
 
@@ -231,7 +279,7 @@ class Subscription:
 
     def _ring(self) -> None:
         now = self._clock.now()
-        if self._waits:
+        if self._consumers:
             self.touch()
         ttl = self.settings.expiration_ttl
         if ttl is not None and now >= self._last_active + ttl:
@@ -239,7 +287,7 @@ class Subscription:
             return
         self._expire_leases(now)
         self._drop_outlived(now)
-        for pull in [pull for pull in self._waits.values() if pull.deadline <= now]:
+        for pull in self._consumers.waiting(until=now):
             self.hurry(pull)
         self._pump()
         self._aim_all()
@@ -273,9 +321,9 @@ class Subscription:
         oldest = self._oldest()
         if oldest is not None:
             self._alarm.aim(self._retained_until(oldest.message))
-        for pull in self._waits.values():
-            self._alarm.aim(pull.deadline)
-            break  # they wait equally long, so the first is the earliest
+        first_wait_ends = self._consumers.first_wait_ends
+        if first_wait_ends is not None:
+            self._alarm.aim(first_wait_ends)
         self._aim_expiration()
 
     def _aim_expiration(self) -> None:
@@ -306,12 +354,17 @@ class Subscription:
         self._alarm.stop()
 
     def close(self) -> None:
-        """The server stops: waiting Pulls answer with nothing, and the alarm is off."""
-        for pull in list(self._waits.values()):
+        """The server stops: waiting Pulls answer with nothing, streams end, and the alarm is off."""
+        self._closed = True
+        for pull in self._consumers.waiting():
             self.hurry(pull)
+        self._end_consumers(errors.shutting_down())
         self._alarm.stop()
 
-    def _require_pullable(self) -> None:
+    def require_pullable(self) -> None:
+        """Raises FAILED_PRECONDITION when detached or not a pull subscription, UNAVAILABLE when the server stops."""
+        if self._closed:
+            raise errors.shutting_down()
         if self.detached:
             raise errors.detached(self.name)
         if self.settings.delivery is not DeliveryKind.PULL:
@@ -322,10 +375,7 @@ class Subscription:
             self._finish(oldest)
 
     def _end_consumers(self, error: errors.PubsubError) -> None:
-        consumers = list(self._ready)
-        self._ready.clear()
-        self._waits.clear()
-        for consumer in consumers:
+        for consumer in self._consumers.clear():
             consumer.end(error)
 
     # What others may see
@@ -334,7 +384,7 @@ class Subscription:
         return {
             "waiting": len(self._backlog),
             "leases": len(self._deadlines),
-            "waiting_pulls": len(self._waits),
+            **self._consumers.counts(),
         }
 
     def dump(self) -> dict[str, object]:
@@ -355,5 +405,5 @@ class Subscription:
         }
 
     def __repr__(self) -> str:
-        counts = " ".join(f"{key}={value}" for key, value in self.counts().items())
-        return f"<Subscription {self.name} {counts}{' detached' if self.detached else ''}>"
+        counts = "".join(f" {key}={value}" for key, value in self.counts().items() if value)
+        return f"<Subscription {self.name}{counts}{' detached' if self.detached else ''}>"

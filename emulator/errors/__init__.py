@@ -193,6 +193,21 @@ def ack_request_too_large(size: int, limit: int) -> PubsubError:
     return invalid("ack_ids", f"a request of {size} bytes", f"at most {limit} bytes are allowed")
 
 
+# Streams and feeds
+
+
+def only_on_the_first_request(argument: str, value: object) -> PubsubError:
+    return invalid(argument, value, "may only be set on the first request of a stream")
+
+
+def lengths_differ(argument: str, count: int, other: str, other_count: int) -> PubsubError:
+    return invalid(argument, f"{count} values", f"{other} has {other_count}; each needs its counterpart")
+
+
+def event_subscription_exists(name: str) -> PubsubError:
+    return PubsubError(Code.ALREADY_EXISTS, f"The connection has an event subscription {show(name)} already.")
+
+
 # Calls
 
 

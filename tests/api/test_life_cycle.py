@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from emulator.clock import NS_PER_S
+from emulator.engine.subscription import COUNTED
 from emulator.errors import Code, PubsubError
 from tests.api.world import DEAD, ORDERS, PULLED, World, texts
 
@@ -98,9 +99,7 @@ def test_a_deleted_subscription_is_gone_with_its_messages(world: World) -> None:
     assert dict(world.broker.counts()) == {
         "topics": 2,
         "subscriptions": 0,
-        "waiting": 0,
-        "leases": 0,
-        "waiting_pulls": 0,
+        **dict.fromkeys(COUNTED, 0),
     }
     assert world.clock.timer_count() == 0
 

@@ -152,7 +152,7 @@ def retention_never_ends(original: Original, subscription: Subscription, message
 
 
 def waiting_pull_stays_when_its_caller_left(original: Original, subscription: Subscription, pull: Pull) -> None:
-    subscription._waits.pop(pull, None)
+    subscription._consumers._waits.pop(pull, None)
 
 
 def new_settings_move_old_leases(

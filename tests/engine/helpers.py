@@ -10,7 +10,7 @@ from emulator.clock import NS_PER_S, FakeClock
 from emulator.engine.broker import Broker
 from emulator.engine.entries import Lease
 from emulator.engine.pulls import Pull
-from emulator.engine.subscription import Subscription
+from emulator.engine.subscription import COUNTED, Subscription
 from emulator.engine.topic import Topic
 from emulator.engine.values import DeliveryKind, Draft, Message, SubscriptionSettings, TopicSettings
 from emulator.errors import Code, PubsubError
@@ -19,6 +19,8 @@ from emulator.limits import STRICT, Limits
 TOPIC = "projects/p/topics/news"
 SUBSCRIPTION = "projects/p/subscriptions/readers"
 OTHER = "projects/p/subscriptions/others"
+
+NOTHING_HELD = dict.fromkeys(COUNTED, 0)
 
 _WEEK_S = 604_800
 

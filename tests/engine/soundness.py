@@ -66,10 +66,10 @@ def counts_and_dump_agree(subscription: Subscription) -> None:
 
 
 def who_is_ready_still_wants_something(subscription: Subscription) -> None:
-    pulls = [consumer for consumer in subscription._ready if isinstance(consumer, Pull)]
+    pulls = [consumer for consumer in subscription._consumers._line if isinstance(consumer, Pull)]
 
     assert not any(pull.done for pull in pulls)
-    assert pulls == list(subscription._waits.values())
+    assert pulls == list(subscription._consumers._waits.values())
 
 
 def the_credit_taken_is_the_leases_out(subscriptions: Iterable[Subscription], pulls: Iterable[CountingPull]) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from emulator.engine.values import TopicSettings
 from emulator.errors import Code
-from tests.engine.helpers import OTHER, SUBSCRIPTION, TOPIC, World, refused, settings
+from tests.engine.helpers import NOTHING_HELD, OTHER, SUBSCRIPTION, TOPIC, World, refused, settings
 
 DAY = 86_400
 NS = 1e-9
@@ -38,9 +38,7 @@ class TestNames:
         assert empty.broker.counts() == {
             "topics": 0,
             "subscriptions": 0,
-            "waiting": 0,
-            "leases": 0,
-            "waiting_pulls": 0,
+            **NOTHING_HELD,
         }
         assert empty.clock.timer_count() == 0
 
@@ -252,7 +250,7 @@ class TestDeletingASubscription:
 
         subscription.give_back(answer.leases)
 
-        assert subscription.counts() == {"waiting": 0, "leases": 0, "waiting_pulls": 0}
+        assert subscription.counts() == NOTHING_HELD
         assert world.clock.timer_count() == 0
 
     def test_that_does_not_exist_is_not_found(self, world: World) -> None:

@@ -3,11 +3,11 @@
 import pytest
 
 from emulator.engine import broker as broker_module
-from emulator.engine import pulls as pulls_module
+from emulator.engine import entries as entries_module
 from emulator.engine.values import DeliveryKind
 from emulator.errors import Code
 from emulator.limits import Limits
-from tests.engine.helpers import OTHER, SUBSCRIPTION, World, refused, settings
+from tests.engine.helpers import NOTHING_HELD, OTHER, SUBSCRIPTION, World, refused, settings
 
 NOT_PULLED = [kind for kind in DeliveryKind if kind is not DeliveryKind.PULL]
 
@@ -69,7 +69,7 @@ class TestReplySize:
 
     @pytest.mark.parametrize(("spare", "taken"), [(0, 2), (-1, 1)])
     def test_a_reply_of_exactly_the_limit_is_allowed(self, spare: int, taken: int) -> None:
-        each = 100 + broker_module._ENVELOPE_BYTES + pulls_module._RECEIVED_BYTES
+        each = 100 + broker_module._ENVELOPE_BYTES + entries_module.RECEIVED_BYTES
         world = World(limits=Limits(reply_max_bytes=2 * each + spare))
         world.create_topic()
         world.subscribe()
@@ -207,7 +207,7 @@ class TestWaiting:
         answer.pull.on_done = look
         world.publish(b"a", b"b")
 
-        assert seen == [{"waiting": 0, "leases": 2, "waiting_pulls": 0}, []]
+        assert seen == [{**NOTHING_HELD, "leases": 2}, []]
 
     def test_an_answer_may_lead_to_another_caller_going_away(self, world: World) -> None:
         first, second = world.pull(1, wait=True), world.pull(1, wait=True)

@@ -1,0 +1,103 @@
+"""A StreamingPull stream as a consumer: its credit, and the pile of its connection's outbox (outbox.md O9)."""
+
+import sys
+from collections.abc import Callable
+
+from emulator.engine.entries import Lease, Leases
+from emulator.engine.outbox import Pile
+from emulator.errors import PubsubError
+
+# What may wait unwritten, however much credit there is, so that a stalled reader cannot swallow the backlog.
+_UNWRITTEN_MAX = 1_000
+_UNWRITTEN_MAX_BYTES = 104_857_600
+
+
+class Stream:
+    """Takes messages while its credit lasts: below both limits another one may be queued, whatever its size (V9).
+
+    A limit of 0 or less is none. `ack_deadline`, in nanoseconds, is for messages taken from now on. `on_end` hears
+    once that the subscription ends it.
+    """
+
+    __slots__ = (
+        "_bytes",
+        "_max_bytes",
+        "_max_messages",
+        "_messages",
+        "_on_end",
+        "_pile",
+        "ack_deadline",
+        "in_line",
+        "number",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        pile: Pile,
+        ack_deadline: int,
+        max_messages: int,
+        max_bytes: int,
+        on_end: Callable[[PubsubError], None],
+    ) -> None:
+        self.number = number
+        self._pile = pile
+        self._max_messages = max_messages if max_messages > 0 else sys.maxsize
+        self._max_bytes = max_bytes if max_bytes > 0 else sys.maxsize
+        self._messages = 0
+        self._bytes = 0
+        self._on_end: Callable[[PubsubError], None] | None = on_end
+        self.ack_deadline: int | None = ack_deadline
+        self.in_line = False
+
+    @property
+    def takes_all(self) -> bool:
+        """Streams share a backlog message by message (service.md §7.3.11)."""
+        return False
+
+    def room(self, size: int) -> bool:
+        pile = self._pile
+        return (
+            not pile.shut
+            and self._messages < self._max_messages
+            and self._bytes < self._max_bytes
+            and pile.count < _UNWRITTEN_MAX
+            and pile.bytes < _UNWRITTEN_MAX_BYTES
+        )
+
+    def take(self, lease: Lease) -> None:
+        assert lease.entry is not None
+        size = lease.entry.message.size
+        self._messages += 1
+        self._bytes += size
+        self._pile.put(lease, size)
+
+    def flush(self) -> None:
+        """The outbox knows already."""
+
+    def release(self, lease: Lease) -> None:
+        assert lease.entry is not None
+        size = lease.entry.message.size
+        self._messages -= 1
+        self._bytes -= size
+        if lease.queued:
+            lease.queued = False
+            self._pile.forget(size)
+
+    def end(self, error: PubsubError) -> None:
+        on_end, self._on_end = self._on_end, None
+        if on_end is not None:
+            on_end(error)
+
+    def close(self) -> Leases:
+        """Take nothing any more and call nobody; what was never written."""
+        self._on_end = None
+        return self._pile.close()
+
+    @property
+    def unwritten(self) -> int:
+        """How many deliveries wait in the outbox."""
+        return self._pile.count
+
+    def __repr__(self) -> str:
+        return f"<Stream {self.number} outstanding={self._messages} bytes={self._bytes} {self._pile!r}>"
