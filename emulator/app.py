@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from emulator.api.catalogue import RPCS, SERVICES
 from emulator.api.dispatch import Dispatcher
-from emulator.api.services import build_services
+from emulator.api.services import STREAMING_PULL, build_services
+from emulator.api.streaming_pull import StreamingPull
 from emulator.clock import Clock, FakeClock, LoopClock
 from emulator.engine.broker import Broker
 from emulator.limits import STRICT, Limits
@@ -108,7 +109,11 @@ class App:
         self._log_http = log_http
         self._health = Health(SERVICES)
         self._dispatcher = Dispatcher({**build_services(self._broker), health.SERVICE: self._health})
-        openers = {**self._health.openers, **Reflection(SERVICES).openers}
+        openers = {
+            **self._health.openers,
+            **Reflection(SERVICES).openers,
+            STREAMING_PULL: lambda call: StreamingPull(self._broker, call, call.outbox),
+        }
         self._grpc = GrpcServer(self._dispatcher, RPCS, openers, wait_s=limits.pull_wait_s)
         self._rest = LateFace(self._start_rest)
         self._listener = Listener(self._rest.connection, self._grpc.connect)
@@ -151,6 +156,7 @@ class App:
         """Accept no more, answer what waits, let go of everything."""
         self._listener.close()
         self._health.stop()
+        self._grpc.say_goodbye()
         self._broker.close()
         await asyncio.gather(self._listener.wait_closed(), self._grpc.shutdown(), self._rest.stop())
         await self._thread.close()

@@ -7,9 +7,9 @@ from emulator import errors, names
 from emulator.api import pb, subscriptions
 from emulator.api.fields import warn_of_missing_effects
 from emulator.api.paging import page
+from emulator.api.received import received
 from emulator.api.replies import Parked, Undoable
 from emulator.engine.broker import Broker
-from emulator.engine.entries import Lease
 from emulator.engine.pulls import Pull
 from emulator.engine.subscription import Subscription
 
@@ -149,23 +149,5 @@ def _answer(parked: Parked[Undoable[pb.PullResponse]], subscription: Subscriptio
 
 def _pull_reply(subscription: Subscription, pull: Pull) -> Undoable[pb.PullResponse]:
     leases = pull.hand_over()
-    reply = pb.PullResponse(received_messages=[_received(subscription, lease) for lease in leases])
+    reply = pb.PullResponse(received_messages=[received(subscription, lease) for lease in leases])
     return Undoable(reply, partial(subscription.give_back, leases))
-
-
-def _received(subscription: Subscription, lease: Lease) -> pb.ReceivedMessage:
-    assert lease.entry is not None
-    message = lease.entry.message
-    received = pb.ReceivedMessage(
-        ack_id=subscription.ack_id(lease),
-        message=pb.PubsubMessage(
-            data=message.data,
-            attributes=message.attributes,
-            message_id=str(message.number),
-            ordering_key=message.ordering_key,
-        ),
-    )
-    received.message.publish_time.FromNanoseconds(message.publish_time)
-    if subscription.settings.shows_attempts:
-        received.delivery_attempt = lease.entry.failures + 1
-    return received

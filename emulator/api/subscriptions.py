@@ -73,6 +73,8 @@ def read(resource: pb.Subscription, limits: Limits, *, creating: bool) -> Subscr
         delivery=delivery,
         document=document.SerializeToString(deterministic=True),
         shows_attempts=document.HasField("dead_letter_policy"),
+        exactly_once=document.enable_exactly_once_delivery,
+        ordered=document.enable_message_ordering,
     )
 
 

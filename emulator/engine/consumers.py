@@ -52,6 +52,9 @@ class Consumers:
         if not consumer.in_line and consumer in self._streams and consumer.room(0):
             self._stand(consumer)
 
+    def streams(self) -> list[Stream]:
+        return list(self._streams.values())
+
     def drop(self, stream: Stream) -> bool:
         """A stream takes nothing more; whether it did."""
         self._step_out(stream)

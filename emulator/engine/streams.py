@@ -1,7 +1,7 @@
 """A StreamingPull stream as a consumer: its credit, and the pile of its connection's outbox (outbox.md O9)."""
 
 import sys
-from collections.abc import Callable
+from typing import Protocol
 
 from emulator.engine.entries import Lease, Leases
 from emulator.engine.outbox import Pile
@@ -12,11 +12,22 @@ _UNWRITTEN_MAX = 1_000
 _UNWRITTEN_MAX_BYTES = 104_857_600
 
 
+class Owner(Protocol):
+    """Whoever opened a stream."""
+
+    def ended(self, error: PubsubError) -> None:
+        """The subscription gives it nothing any more."""
+        ...
+
+    def changed(self) -> None:
+        """The subscription has other settings."""
+        ...
+
+
 class Stream:
     """Takes messages while its credit lasts: below both limits another one may be queued, whatever its size (V9).
 
-    A limit of 0 or less is none. `ack_deadline`, in nanoseconds, is for messages taken from now on. `on_end` hears
-    once that the subscription ends it.
+    A limit of 0 or less is none. `ack_deadline`, in nanoseconds, is for messages taken from now on.
     """
 
     __slots__ = (
@@ -24,7 +35,7 @@ class Stream:
         "_max_bytes",
         "_max_messages",
         "_messages",
-        "_on_end",
+        "_owner",
         "_pile",
         "ack_deadline",
         "in_line",
@@ -38,7 +49,7 @@ class Stream:
         ack_deadline: int,
         max_messages: int,
         max_bytes: int,
-        on_end: Callable[[PubsubError], None],
+        owner: Owner,
     ) -> None:
         self.number = number
         self._pile = pile
@@ -46,7 +57,7 @@ class Stream:
         self._max_bytes = max_bytes if max_bytes > 0 else sys.maxsize
         self._messages = 0
         self._bytes = 0
-        self._on_end: Callable[[PubsubError], None] | None = on_end
+        self._owner: Owner | None = owner
         self.ack_deadline: int | None = ack_deadline
         self.in_line = False
 
@@ -85,13 +96,18 @@ class Stream:
             self._pile.forget(size)
 
     def end(self, error: PubsubError) -> None:
-        on_end, self._on_end = self._on_end, None
-        if on_end is not None:
-            on_end(error)
+        owner, self._owner = self._owner, None
+        if owner is not None:
+            owner.ended(error)
+
+    def tell_change(self) -> None:
+        """Its owner may want to say what is new."""
+        if self._owner is not None:
+            self._owner.changed()
 
     def close(self) -> Leases:
         """Take nothing any more and call nobody; what was never written."""
-        self._on_end = None
+        self._owner = None
         return self._pile.close()
 
     @property

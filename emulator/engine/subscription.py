@@ -14,7 +14,7 @@ from emulator.engine.entries import Consumer, Entry, Lease, Leases, Place
 from emulator.engine.leases import Deadlines
 from emulator.engine.outbox import Pile
 from emulator.engine.pulls import Pull
-from emulator.engine.streams import Stream
+from emulator.engine.streams import Owner, Stream
 from emulator.engine.values import DeliveryKind, Message, SubscriptionSettings
 from emulator.limits import Limits
 
@@ -142,7 +142,7 @@ class Subscription:
         ack_deadline: int,
         max_messages: int,
         max_bytes: int,
-        on_end: Callable[[errors.PubsubError], None],
+        owner: Owner,
     ) -> Stream:
         """A consumer that goes on taking messages into `pile` (service.md §7.3); arguments as `Stream` has them.
 
@@ -150,7 +150,7 @@ class Subscription:
         """
         self.require_pullable()
         self._stream_count += 1
-        stream = Stream(self._stream_count, pile, ack_deadline, max_messages, max_bytes, on_end)
+        stream = Stream(self._stream_count, pile, ack_deadline, max_messages, max_bytes, owner)
         self._consumers.open(stream)
         self.resume(stream)
         return stream
@@ -336,6 +336,8 @@ class Subscription:
     def update(self, settings: SubscriptionSettings) -> None:
         """Other settings, for later deliveries; leases that are out keep their deadlines (service.md §4)."""
         self.settings = settings
+        for stream in self._consumers.streams():
+            stream.tell_change()
         if settings.delivery is not DeliveryKind.PULL:
             self._end_consumers(errors.not_a_pull_subscription(self.name, settings.delivery.value))
         self.touch()

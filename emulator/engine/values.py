@@ -54,7 +54,7 @@ class SubscriptionSettings:
     """What a subscription does (service.md §4). `document` as in `TopicSettings`.
 
     `expiration_ttl` None means that it never expires; `shows_attempts` that deliveries say how many there were
-    (service.md §7.1.11).
+    (service.md §7.1.11); `exactly_once` and `ordered` are what streams tell their clients (§7.3.5).
     """
 
     ack_deadline: int
@@ -63,3 +63,5 @@ class SubscriptionSettings:
     delivery: DeliveryKind = DeliveryKind.PULL
     document: bytes = b""
     shows_attempts: bool = False
+    exactly_once: bool = False
+    ordered: bool = False

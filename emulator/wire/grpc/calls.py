@@ -8,6 +8,7 @@ from google.protobuf.message import DecodeError, Message
 
 from emulator.api.catalogue import Rpc
 from emulator.api.replies import Parked, Undoable
+from emulator.engine.outbox import Outbox
 from emulator.errors import PubsubError
 from emulator.errors import grpc as grpc_errors
 from emulator.wire.grpc import blocks, messages
@@ -265,7 +266,7 @@ class StreamingCall:
         try:
             conversation = opener(self)
         except Exception as problem:
-            self._failed(problem)
+            self.crash(problem)
             return
         if not self._over:
             self._conversation = conversation
@@ -287,7 +288,7 @@ class StreamingCall:
                 if self._conversation is not None:
                     self._conversation.half_closed()
         except Exception as problem:
-            self._failed(problem)
+            self.crash(problem)
 
     def _parse(self, message: bytes) -> Message:
         try:
@@ -310,9 +311,10 @@ class StreamingCall:
             if self._conversation is not None:
                 self._conversation.writable()
         except Exception as problem:
-            self._failed(problem)
+            self.crash(problem)
 
-    def _failed(self, problem: Exception) -> None:
+    def crash(self, problem: Exception) -> None:
+        """End with what the service's side raised; one that nobody thought of is logged."""
         self.fail(self._connection.as_answer(self._rpc, problem), tell=True)
 
     def _on_deadline(self) -> None:
@@ -335,6 +337,21 @@ class StreamingCall:
     def ready(self) -> bool:
         """Whether a message given now would leave at once; after a False, `writable` tells when that changes."""
         return not self._over and self._stream.ready()
+
+    def room(self) -> int:
+        """How many bytes of a message would leave now; 0 when it is not `ready`."""
+        room = 0 if self._over else self._stream.room()
+        return max(1, room - messages.PREFIX_BYTES) if room else 0
+
+    @property
+    def unsent(self) -> int:
+        """How many bytes of what was sent wait for a window."""
+        return self._stream.queued_bytes
+
+    @property
+    def outbox(self) -> Outbox:
+        """That of its connection, which the connection's own task empties."""
+        return self._connection.outbox
 
     def send(self, message: Message) -> None:
         self.send_bytes(message.SerializeToString())

@@ -13,6 +13,7 @@ from typing import Final, TypeAlias, cast
 from emulator import errors
 from emulator.api.catalogue import Rpc
 from emulator.api.dispatch import Dispatcher
+from emulator.engine.outbox import Letter, Outbox, Parcel
 from emulator.errors import PubsubError
 from emulator.errors import grpc as grpc_errors
 from emulator.wire.grpc import blocks, heads
@@ -21,6 +22,7 @@ from emulator.wire.http2.connection import Connection
 from emulator.wire.http2.frames import Http2Error
 from emulator.wire.http2.heads import RequestHead
 from emulator.wire.http2.stream import Stream
+from emulator.wire.postie import ConnectionOutbox
 
 logger = logging.getLogger(__name__)
 
@@ -73,10 +75,14 @@ class GrpcServer:
             "buffered_bytes": sum(connection.buffered_bytes for connection in self.connections),
         }
 
-    async def shutdown(self) -> None:
-        """End every connection in two steps, once its calls are answered (clients.md T10, T35)."""
+    def say_goodbye(self) -> None:
+        """Tell every peer to go elsewhere, and end what streams; unary calls are still answered."""
         for connection in list(self.connections):
             connection.say_goodbye()
+
+    async def shutdown(self) -> None:
+        """End every connection in two steps, once its calls are answered (clients.md T10, T35)."""
+        self.say_goodbye()
         lost = [connection.closed for connection in self.connections]
         if lost:
             await asyncio.wait(lost, timeout=_GOODBYE_MAX_S)
@@ -114,6 +120,7 @@ class GrpcConnection(asyncio.Protocol):
         # How to undo replies that no transport has taken yet.
         self.unwritten: list[Callable[[], None]] = []
         self._streaming: set[StreamingCall] = set()
+        self._postie: ConnectionOutbox | None = None
 
     # Transport
 
@@ -230,6 +237,8 @@ class GrpcConnection(asyncio.Protocol):
                 self._hanging_up = self.loop.call_later(_GOODBYE_MAX_S, self.abort)
 
     def _let_go_of_calls(self) -> None:
+        if self._postie is not None:
+            self._postie.close()
         self._http2.lost()
         unwritten, self.unwritten = self.unwritten, []
         for give_back in unwritten:
@@ -276,6 +285,26 @@ class GrpcConnection(asyncio.Protocol):
     def fail(self, stream: Stream, problem: PubsubError, *, alone: bool) -> None:
         """End a stream with a status; `alone`: nothing of a reply was sent before."""
         stream.cut(blocks.error(problem, alone=alone))
+
+    @property
+    def outbox(self) -> Outbox:
+        """What waits for streams of this connection; made for the first of them."""
+        if self._postie is None:
+            self._postie = ConnectionOutbox(self, loop=self.loop)
+            self._postie.start()
+        return self._postie.outbox
+
+    async def push(self, item: Parcel | Letter) -> None:
+        """Write deliveries to their stream. Its window and the socket have room, or it would not be its turn."""
+        if self._transport is None or self._transport.is_closing():
+            raise ConnectionResetError
+        assert isinstance(item, Parcel)  # nobody sends events to gRPC clients
+        was_in_turn, self._in_turn = self._in_turn, True
+        try:
+            item.recipient.deliver(item.leases)
+        finally:
+            self._in_turn = was_in_turn
+        self._flush()
 
     def forget(self, call: StreamingCall) -> None:
         self._streaming.discard(call)

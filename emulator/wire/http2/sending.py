@@ -201,6 +201,10 @@ class Sender:
         self._waiters[stream] = None
         return False
 
+    def room(self, stream: Stream) -> int:
+        """How many bytes of data would leave at once; 0 as in `ready`."""
+        return min(stream.send_window, self.window) if self.ready(stream) else 0
+
     def _tell(self, stream: Stream) -> None:
         if self.ready(stream):
             self._waiters.pop(stream, None)

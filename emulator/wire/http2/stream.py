@@ -80,6 +80,10 @@ class Stream:
         """Whether data given now would leave at once; after a False, `Call.writable` tells when that changes."""
         return self._sender.ready(self)
 
+    def room(self) -> int:
+        """How many bytes would leave now; 0 when it is not `ready`."""
+        return self._sender.room(self)
+
     def send_headers(self, block: bytes) -> None:
         if not self._over():
             self._sender.headers(self, block)

@@ -1,0 +1,267 @@
+"""StreamingPull: what a stream's requests may say, and what its responses hold (service.md §7.3)."""
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+from emulator import errors, names
+from emulator.api import pb
+from emulator.api.received import received
+from emulator.clock import NS_PER_S
+from emulator.engine.broker import Broker
+from emulator.engine.entries import Lease, Leases
+from emulator.engine.outbox import Outbox
+from emulator.engine.subscription import Subscription
+from emulator.errors import PubsubError
+
+if TYPE_CHECKING:
+    from emulator.engine.streams import Stream
+
+_FIRST_ONLY: Final = ("subscription", "max_outstanding_messages", "max_outstanding_bytes", "protocol_version")
+
+
+class Call(Protocol):
+    """The streaming call under it."""
+
+    def room(self) -> int:
+        """How many bytes of a message would leave at once; 0 for none, until it tells that it is writable."""
+        ...
+
+    @property
+    def unsent(self) -> int:
+        """How many bytes of what was sent wait for a window."""
+        ...
+
+    def send_headers(self) -> None: ...
+
+    def send(self, message: pb.StreamingPullResponse) -> None: ...
+
+    def finish(self) -> None:
+        """End with OK, after everything that was sent."""
+        ...
+
+    def fail(self, problem: PubsubError) -> None:
+        """End with an error now."""
+        ...
+
+    def crash(self, problem: Exception) -> None:
+        """End with what came of a failure that nobody thought of; `gone` follows."""
+        ...
+
+
+class StreamingPull:
+    """One stream, from its opening on. What its methods raise ends the call with that status.
+
+    It never ends with OK unless its client has half-closed (K16).
+    """
+
+    __slots__ = (
+        "_broker",
+        "_call",
+        "_heartbeats",
+        "_incomplete",
+        "_leaving",
+        "_owes_properties",
+        "_pile",
+        "_stream",
+        "_subscription",
+    )
+
+    def __init__(self, broker: Broker, call: Call, outbox: Outbox) -> None:
+        self._broker = broker
+        self._call = call
+        self._pile = outbox.add_recipient(self)
+        self._subscription: Subscription | None = None
+        self._stream: Stream | None = None
+        self._heartbeats = False
+        self._leaving = False
+        self._owes_properties = False
+        # A delivery whose bytes have not all left.
+        self._incomplete: Lease | None = None
+
+    # Requests
+
+    def message(self, request: pb.StreamingPullRequest) -> None:
+        """Every request: nothing of it happens unless all of it can."""
+        if self._subscription is None:
+            self._first(request)
+        else:
+            self._later(request, self._subscription)
+
+    def _first(self, request: pb.StreamingPullRequest) -> None:
+        names.check(request.subscription, names.SUBSCRIPTIONS, "subscription")
+        seconds = request.stream_ack_deadline_seconds
+        self._check_ack_deadline(seconds)
+        self._check_modacks(request)
+        subscription = self._broker.subscriptions.get(request.subscription)
+        subscription.require_pullable()
+        self._settle(request, subscription)
+        self._subscription = subscription
+        self._heartbeats = request.protocol_version >= 1
+        self._call.send_headers()
+        self._stream = subscription.open_stream(
+            self._pile,
+            seconds * NS_PER_S,
+            request.max_outstanding_messages,
+            request.max_outstanding_bytes,
+            self,
+        )
+
+    def _later(self, request: pb.StreamingPullRequest, subscription: Subscription) -> None:
+        for field in _FIRST_ONLY:
+            value = getattr(request, field)
+            if value:
+                raise errors.only_on_the_first_request(field, value)
+        seconds = request.stream_ack_deadline_seconds
+        if seconds:
+            self._check_ack_deadline(seconds)
+        self._check_modacks(request)
+        settled = self._settle(request, subscription)
+        if seconds and self._stream is not None:
+            self._stream.ack_deadline = seconds * NS_PER_S
+        if not (settled or seconds):
+            self._say_properties()
+
+    def _check_ack_deadline(self, seconds: int) -> None:
+        low, high = self._broker.limits.ack_deadline_min_s, self._broker.limits.ack_deadline_max_s
+        if not low <= seconds <= high:
+            raise errors.out_of_range("stream_ack_deadline_seconds", seconds, low, high, "seconds")
+
+    def _check_modacks(self, request: pb.StreamingPullRequest) -> None:
+        ids, seconds = request.modify_deadline_ack_ids, request.modify_deadline_seconds
+        if len(ids) != len(seconds):
+            raise errors.lengths_differ("modify_deadline_ack_ids", len(ids), "modify_deadline_seconds", len(seconds))
+        for each in set(seconds):
+            self._broker.check_extension("modify_deadline_seconds", each)
+
+    def _settle(self, request: pb.StreamingPullRequest, subscription: Subscription) -> bool:
+        """Acks and modacks, whichever stream delivered the messages (V11); whether there were any."""
+        acked = self._broker.decode(subscription, request.ack_ids)
+        by_term: dict[int, list[str]] = {}
+        for ack_id, seconds in zip(request.modify_deadline_ack_ids, request.modify_deadline_seconds, strict=True):
+            by_term.setdefault(seconds, []).append(ack_id)
+        extended = [(seconds, self._broker.decode(subscription, ids)) for seconds, ids in by_term.items()]
+        subscription.touch()
+        if acked:
+            subscription.acknowledge(acked)
+        for seconds, deliveries in extended:
+            subscription.modify_ack_deadline(deliveries, seconds)
+        return bool(request.ack_ids or by_term)
+
+    def half_closed(self) -> None:
+        """The client sends no more: what is queued for it still leaves, as far as there is room, and then an OK."""
+        if self._subscription is None or self._stream is None:
+            raise errors.missing("subscription")
+        self._subscription.stop_stream(self._stream)
+        self._leaving = True
+        self._pile.note()
+        self._leave_if_done()
+
+    # The end
+
+    def gone(self) -> None:
+        """The call is over: nothing of it stays behind but leases that were written (O16, V14)."""
+        self.give_back(self._stop(cut=True))
+
+    def ended(self, error: PubsubError) -> None:
+        """The subscription was deleted, detached, is pushed from now on, or the server stops."""
+        unwritten = self._stop(cut=True)
+        self._call.fail(error)
+        self.give_back(unwritten)
+
+    def _leave_if_done(self) -> None:
+        if self._pile.shut or not self._pile.count:
+            if self._owes_properties:
+                self._send_properties()
+            unwritten = self._stop(cut=False)
+            self._call.finish()
+            self.give_back(unwritten)
+
+    def _stop(self, *, cut: bool) -> Leases:
+        """Take nothing more; what was never written. `cut`: what was sent and waits for a window never leaves."""
+        unwritten = list(self._pile.close())
+        if self._subscription is not None and self._stream is not None:
+            self._subscription.stop_stream(self._stream)
+            self._stream.close()
+        incomplete, self._incomplete = self._incomplete, None
+        if cut and incomplete is not None:
+            unwritten.append(incomplete)
+        return unwritten
+
+    def give_back(self, leases: Leases) -> None:
+        if self._subscription is not None:
+            self._subscription.give_back(leases)
+
+    # Responses
+
+    def changed(self) -> None:
+        self._say_properties()
+
+    def _say_properties(self) -> None:
+        """A response of its own, at most one at a time (O19); clients of before the protocol had them get none (K4)."""
+        if self._heartbeats:
+            self._owes_properties = True
+            self._pile.note()
+
+    def room(self) -> int:
+        return self._call.room()
+
+    def writable(self) -> None:
+        """The call has room again."""
+        if self._incomplete is not None and not self._call.unsent:
+            self._incomplete.written = True
+            self._incomplete = None
+        self._pile.resume()
+        self._take_more()
+
+    def deliver(self, leases: Leases) -> None:
+        """Write one response."""
+        try:
+            self._deliver(leases)
+        except Exception as problem:
+            self._call.crash(problem)
+            self.give_back(leases)
+
+    def _deliver(self, leases: Leases) -> None:
+        if leases:
+            self._send_messages(leases)
+        elif self._owes_properties:
+            self._send_properties()
+        if not self._call.room():
+            self._pile.shut = True
+        if self._leaving:
+            self._leave_if_done()
+        else:
+            self._take_more()
+
+    def _send_messages(self, leases: Leases) -> None:
+        subscription = self._subscription
+        assert subscription is not None
+        self._call.send(
+            pb.StreamingPullResponse(
+                received_messages=[received(subscription, lease) for lease in leases],
+                subscription_properties=_properties(subscription),
+            )
+        )
+        if self._call.unsent:
+            # Only the last message can be too large for the window.
+            self._incomplete = leases[-1]
+            self._incomplete.written = False
+
+    def _send_properties(self) -> None:
+        assert self._subscription is not None
+        self._owes_properties = False
+        self._call.send(pb.StreamingPullResponse(subscription_properties=_properties(self._subscription)))
+
+    def _take_more(self) -> None:
+        if self._subscription is not None and self._stream is not None:
+            self._subscription.resume(self._stream)
+
+    def __repr__(self) -> str:
+        return f"<StreamingPull {self._subscription.name if self._subscription else None} {self._pile!r}>"
+
+
+def _properties(subscription: Subscription) -> pb.StreamingPullResponse.SubscriptionProperties:
+    """What clients read in every response; they take its absence for "both off"."""
+    return pb.StreamingPullResponse.SubscriptionProperties(
+        exactly_once_delivery_enabled=subscription.settings.exactly_once,
+        message_ordering_enabled=subscription.settings.ordered,
+    )
