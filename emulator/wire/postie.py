@@ -90,7 +90,7 @@ class ConnectionOutbox:
             except Exception:
                 logger.exception("connection=%r could not be given an item; going on with the next", self._connection)
                 self._give_up(item)
-                until = 0.0  # what was given back may be here again at once
+                until = -1.0  # what was given back may be here again at once
             if time.monotonic() >= until:
                 await asyncio.sleep(0)
                 until = time.monotonic() + _TURN_S

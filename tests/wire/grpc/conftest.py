@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from emulator.wire import postie as postie_module
 from emulator.wire.grpc import server as server_module
 from tests.wire.grpc.memory import Lab
 
@@ -12,7 +13,8 @@ from tests.wire.grpc.memory import Lab
 @pytest.fixture(autouse=True)
 def no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow the machine, a turn is over when there is nothing left to do."""
-    monkeypatch.setattr(server_module, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    for module in (server_module, postie_module):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: 0.0))
 
 
 @pytest.fixture
