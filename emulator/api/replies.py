@@ -23,17 +23,20 @@ class Undoable(Generic[T]):
 class Parked(Generic[T]):
     """A reply that comes later, without a task waiting for it.
 
-    The handler completes or fails it, once. The wire says `cancel` when the caller has gone away (nothing may stay
+    The handler completes or fails it, once; with `complete_later`, so that a call which answers many others does not
+    make all their replies in its own turn. The wire says `cancel` when the caller has gone away (nothing may stay
     leased to it) and `hurry` when real time is up (answer with what there is).
     """
 
-    __slots__ = ("_callbacks", "_cancel", "_done", "_error", "_hurry", "_value")
+    __slots__ = ("_build", "_callbacks", "_cancel", "_done", "_error", "_hurry", "_taken", "_value")
 
     def __init__(self, cancel: Callable[[], None], hurry: Callable[[], None]) -> None:
         self._cancel = cancel
         self._hurry = hurry
         self._callbacks: list[Callable[[], None]] = []
+        self._build: Callable[[], T] | None = None
         self._done = False
+        self._taken = False
         self._value: T | None = None
         self._error: Exception | None = None
 
@@ -43,6 +46,13 @@ class Parked(Generic[T]):
 
     def result(self) -> T:
         """The reply; raises the error the call failed with, or RuntimeError while it still waits."""
+        build, self._build = self._build, None
+        if build is not None:
+            try:
+                self._value = build()
+            except Exception as problem:
+                self._error = problem
+        self._taken = True
         if self._error is not None:
             raise self._error
         if not self._done:
@@ -51,6 +61,11 @@ class Parked(Generic[T]):
 
     def complete(self, value: T) -> None:
         self._finish(value, None)
+
+    def complete_later(self, build: Callable[[], T]) -> None:
+        """The reply is what `build` makes, or fails with what it raises; it is called once, when the reply is taken."""
+        self._build = build
+        self._finish(None, None)
 
     def fail(self, error: Exception) -> None:
         self._finish(None, error)
@@ -71,12 +86,18 @@ class Parked(Generic[T]):
             self._callbacks.append(callback)
 
     def cancel(self) -> None:
-        """The caller went away. No callback runs afterwards."""
-        if not self._done:
-            self._callbacks.clear()
-            self._done = True
-            self._error = RuntimeError("the caller went away")
+        """The caller went away. No callback runs afterwards, and a reply that was not taken yet is undone."""
+        if self._taken:
+            return
+        unmade = not self._done or self._build is not None
+        value, self._value, self._build = self._value, None, None
+        self._callbacks.clear()
+        self._done = self._taken = True
+        self._error = RuntimeError("the caller went away")
+        if unmade:
             self._cancel()
+        elif isinstance(value, Undoable):
+            value.give_back()
 
     def hurry(self) -> None:
         """Real time is up: the handler must answer now."""
@@ -88,12 +109,7 @@ class Parked(Generic[T]):
         mapped: Parked[U] = Parked(self.cancel, self.hurry)
 
         def pass_on() -> None:
-            try:
-                value = change(self.result())
-            except Exception as problem:
-                mapped.fail(problem)
-            else:
-                mapped.complete(value)
+            mapped.complete_later(lambda: change(self.result()))
 
         self.when_done(pass_on)
         return mapped

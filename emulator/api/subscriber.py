@@ -144,10 +144,10 @@ def _answer(parked: Parked[Undoable[pb.PullResponse]], subscription: Subscriptio
     if pull.error is not None:
         parked.fail(pull.error)
     else:
-        parked.complete(_pull_reply(subscription, pull))
+        parked.complete_later(partial(_pull_reply, subscription, pull))
 
 
 def _pull_reply(subscription: Subscription, pull: Pull) -> Undoable[pb.PullResponse]:
     leases = pull.hand_over()
-    reply = pb.PullResponse(received_messages=[received(subscription, lease) for lease in leases])
+    reply = pb.PullResponse(received_messages=[received(subscription, lease) for lease in leases if lease.entry])
     return Undoable(reply, partial(subscription.give_back, leases))

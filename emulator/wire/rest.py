@@ -131,14 +131,13 @@ def _parked(waiting: Parked[Reply], form: _Form) -> RestResponse | Parked[RestRe
     # Not `map`: an error has to become an answer, too.
     answer: Parked[RestResponse] = Parked(waiting.cancel, waiting.hurry)
 
-    def finish() -> None:
+    def build() -> RestResponse:
         try:
-            response = _success(waiting.result(), form)
+            return _success(waiting.result(), form)
         except Exception as problem:
-            response = _failure(problem)
-        answer.complete(response)
+            return _failure(problem)
 
-    waiting.when_done(finish)
+    waiting.when_done(lambda: answer.complete_later(build))
     return answer.result() if answer.done else answer
 
 

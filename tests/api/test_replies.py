@@ -93,12 +93,55 @@ def test_cancelling_tells_the_handler_and_nobody_else(handler: Handler) -> None:
         handler.parked.result()
 
 
-def test_a_reply_that_is_there_cannot_be_cancelled(handler: Handler) -> None:
+def test_a_reply_that_was_taken_cannot_be_cancelled(handler: Handler) -> None:
     handler.parked.complete("reply")
+    handler.parked.result()
 
     handler.parked.cancel()
 
     assert (handler.told, handler.parked.result()) == ([], "reply")
+
+
+def test_a_reply_that_nobody_took_is_undone() -> None:
+    told: list[str] = []
+    parked: Parked[Undoable[str]] = Parked(lambda: told.append("cancel"), lambda: None)
+    parked.complete(Undoable("reply", lambda: told.append("undone")))
+
+    parked.cancel()
+    parked.cancel()
+
+    assert told == ["undone"]
+
+
+class TestMadeLater:
+    """Replies that are made when they are taken."""
+
+    def test_it_is_made_once_and_not_before(self, handler: Handler) -> None:
+        made: list[str] = []
+        seen: list[str] = []
+        handler.parked.when_done(lambda: seen.append("done"))
+
+        handler.parked.complete_later(lambda: made.append("made") or "reply")  # type: ignore[func-returns-value]  # short
+        assert (seen, made, handler.parked.done) == (["done"], [], True)
+
+        assert [handler.parked.result(), handler.parked.result()] == ["reply", "reply"]
+        assert made == ["made"]
+
+    def test_it_may_fail(self, handler: Handler) -> None:
+        handler.parked.complete_later(lambda: str(1 // 0))
+
+        for _ in range(2):
+            with pytest.raises(ZeroDivisionError):
+                handler.parked.result()
+
+    def test_it_is_never_made_for_a_caller_that_went_away(self, handler: Handler) -> None:
+        handler.parked.complete_later(lambda: "never")
+
+        handler.parked.cancel()
+
+        assert handler.told == ["cancel"]
+        with pytest.raises(RuntimeError, match="went away"):
+            handler.parked.result()
 
 
 def test_a_hurried_handler_answers_at_once(handler: Handler) -> None:

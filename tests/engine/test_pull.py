@@ -30,6 +30,16 @@ def test_asking_for_more_than_1000_gives_1000(world: World) -> None:
     assert world.pull(2_000).bodies == [b"more"]
 
 
+def test_an_answered_pull_remembers_nobody(world: World) -> None:
+    """Leases know their pull, and live longer than the reply."""
+    answer = world.pull(wait=True)
+    assert answer.pull.on_done is not None
+
+    world.publish(b"a")
+
+    assert (answer.times, answer.pull.on_done, answer.pull.leases) == (1, None, [])
+
+
 @pytest.mark.rule("S7.2.2")
 def test_gives_what_is_there_when_that_is_less_than_asked(world: World) -> None:
     world.publish(b"a", b"b")

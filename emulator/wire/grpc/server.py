@@ -4,6 +4,7 @@ import asyncio
 import logging
 import socket
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,7 +18,8 @@ from emulator.engine.outbox import Letter, Outbox, Parcel
 from emulator.errors import PubsubError
 from emulator.errors import grpc as grpc_errors
 from emulator.wire.grpc import blocks, heads
-from emulator.wire.grpc.calls import Conversation, Refusal, StreamingCall, UnaryCall
+from emulator.wire.grpc.calls import Conversation, StreamingCall
+from emulator.wire.grpc.unary import Refusal, UnaryCall
 from emulator.wire.http2.connection import Connection
 from emulator.wire.http2.frames import Http2Error
 from emulator.wire.http2.heads import RequestHead
@@ -113,8 +115,11 @@ class GrpcConnection(asyncio.Protocol):
         self._held_bytes = 0
         self._goodbye: asyncio.TimerHandle | None = None
         self._leaving = False
+        self._peer_is_done = False
         self._over = False
         self._hanging_up: asyncio.TimerHandle | None = None
+        # Parked calls whose replies are there.
+        self._answers: deque[UnaryCall] = deque()
         # Unary calls with a deadline whose headers came in this turn.
         self.begun: list[UnaryCall] = []
         # How to undo replies that no transport has taken yet.
@@ -139,9 +144,12 @@ class GrpcConnection(asyncio.Protocol):
             self._http2.feed(data)
             self._turn()
 
-    def eof_received(self) -> None:
-        """A peer that will not even open its windows again is gone."""
-        self._hang_up()
+    def eof_received(self) -> bool:
+        """A peer that will not even open its windows again is gone, once what it sent before is handled."""
+        self._peer_is_done = True
+        if not self._turn_planned:
+            self._hang_up()
+        return True
 
     def _turn(self) -> None:
         """Handle what was received, for a bounded time; the rest comes after others had their turn."""
@@ -173,6 +181,8 @@ class GrpcConnection(asyncio.Protocol):
         self._flush()
         if more and not self._writing_paused:
             self._plan_turn()
+        elif self._peer_is_done:
+            self._hang_up()
 
     def _time_arrivals(self) -> None:
         if self.begun:
@@ -202,7 +212,32 @@ class GrpcConnection(asyncio.Protocol):
         self._writing_paused = False
         if not self._over:
             self._http2.sender.pause(paused=False)
+            if self._answers:
+                self.loop.call_soon(self._answer_some)
             self._plan_turn()
+
+    def answer_soon(self, call: UnaryCall) -> None:
+        """A parked call has its reply: it leaves when whoever completed it is done, with others' in a bounded time."""
+        self._answers.append(call)
+        if len(self._answers) == 1:
+            self.loop.call_soon(self._answer_some)
+
+    def _answer_some(self) -> None:
+        if self._writing_paused:
+            return  # `resume_writing` goes on
+        until = time.monotonic() + _TURN_S
+        sender = self._http2.sender
+        self._in_turn = True
+        try:
+            while self._answers:
+                self._answers.popleft().answer()
+                if time.monotonic() >= until or sender.out_bytes > _WRITE_HIGH_WATER_BYTES:
+                    break
+        finally:
+            self._in_turn = False
+        self._flush()
+        if self._answers and not self._writing_paused:
+            self.loop.call_soon(self._answer_some)
 
     def wake(self) -> None:
         """Something was written outside of a turn: it leaves with whatever else this loop turn brings."""
@@ -264,12 +299,14 @@ class GrpcConnection(asyncio.Protocol):
         if grpc.http_status:
             stream.call = Refusal(stream, blocks.http_error(grpc.http_status))
             return
+        try:
+            self.require_room()
+        except PubsubError as problem:
+            self.fail(stream, problem, alone=True)
+            return
         method = self._server.methods.get(head.path)
         if grpc.error is not None:
             self.fail(stream, grpc.error, alone=True)
-        elif self._http2.sender.queued_bytes > _QUEUED_MAX_BYTES:
-            # It asks and asks, and does not open its windows for the answers.
-            self.fail(stream, grpc_errors.too_much_unread(_QUEUED_MAX_BYTES), alone=True)
         elif method is None:
             self.fail(stream, errors.unknown_method(head.path), alone=True)
         elif not (method.rpc.client_streaming or method.rpc.server_streaming):
@@ -323,6 +360,11 @@ class GrpcConnection(asyncio.Protocol):
         if self._held_bytes + size > _HELD_MAX_BYTES:
             raise grpc_errors.too_much_unfinished(_HELD_MAX_BYTES)
         self._held_bytes += size
+
+    def require_room(self) -> None:
+        """Raises RESOURCE_EXHAUSTED when the peer asks and asks, and does not open its windows for the answers."""
+        if self._http2.sender.queued_bytes > _QUEUED_MAX_BYTES:
+            raise grpc_errors.too_much_unread(_QUEUED_MAX_BYTES)
 
     def let_go(self, size: int) -> None:
         self._held_bytes -= size

@@ -9,7 +9,7 @@ from emulator.wire.http2.frames import ErrorCode, Http2Error, StreamError
 from emulator.wire.http2.heads import HeadDecoder, RequestHead, split_fields
 from emulator.wire.http2.sending import Sender
 from emulator.wire.http2.settings import Settings
-from emulator.wire.http2.stream import Stream
+from emulator.wire.http2.stream import NO_CALL, Stream
 
 _BLOCK_MAX_BYTES: Final = 131_072
 _BLOCK_MAX_FRAMES: Final = 1_024
@@ -92,6 +92,9 @@ class Connection:
         self._streams.pop(stream.id, None)
         if not stream.remote_closed:
             self._closed.add(stream.id, Closed.BY_US)
+        # They know each other; parted, both are freed at once.
+        call, stream.call = stream.call, NO_CALL
+        call.sent()
 
     # Bytes in
 

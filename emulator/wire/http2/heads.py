@@ -13,7 +13,9 @@ from emulator.wire.http2.frames import ErrorCode, Http2Error, StreamError
 _CACHED_BLOCKS: Final = 64
 _CACHED_BLOCK_MAX_BYTES: Final = 4_096
 # A list this long no honest peer sends: the block is a bomb, and decoding stops.
-_BOMB_BYTES: Final = 1_048_576
+_BOMB_BYTES: Final = 262_144
+# A block may begin with two, the smallest size and the last (RFC 7541 §4.2).
+_THREE_RESIZES: Final = re.compile(rb"(?:[\x20-\x3e]|\x3f[\x80-\xff]*[\x00-\x7f]){3}")
 _ENTRY_OVERHEAD: Final = 32
 _DEFAULT_TABLE_SIZE: Final = 4096
 
@@ -163,6 +165,8 @@ class HeadDecoder:
 
     def fields(self, block: bytes) -> list[tuple[bytes, bytes]]:
         """Any block as a plain list; raises Http2Error."""
+        if _THREE_RESIZES.match(block):
+            raise Http2Error(ErrorCode.COMPRESSION_ERROR, "a header block with many table size updates")
         insertions = self._table.insertions
         try:
             return [(name, value) for name, value in self._decoder.decode(block, raw=True)]

@@ -14,6 +14,10 @@ class Call(Protocol):
         """Bytes of the request; `end` says that none follow. An end without bytes comes as `b""`."""
         ...
 
+    def sent(self) -> None:
+        """The reply has been sent to its end; nothing follows."""
+        ...
+
     def gone(self) -> None:
         """The peer reset the stream, or the connection is lost; what was not written will never be."""
         ...
@@ -27,6 +31,8 @@ class NoCall:
     """On a stream that nobody above cares for, or not any more."""
 
     def data(self, chunk: bytes, end: bool) -> None: ...
+
+    def sent(self) -> None: ...
 
     def gone(self) -> None: ...
 

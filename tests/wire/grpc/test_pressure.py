@@ -210,6 +210,19 @@ class TestFairness:
         lab.until(lambda: len(fake.calls) == 3_000)
         assert len(loud.statuses()) == 3_000
 
+    @pytest.mark.rule("T34")
+    def test_a_peer_that_sends_no_more_is_answered_first(self, lab: Lab, fake: Fake) -> None:
+        loud = fake.raw_peer()
+        loud.open_window()
+        loud.transport.deliver(b"".join(calls(1_000)))
+        assert len(fake.calls) < 1_000
+
+        loud.transport.stop_sending()
+        lab.until(lambda: fake.server.counts()["connections"] == 0)
+
+        assert set(loud.statuses().values()) == {Code.OK}
+        assert len(fake.calls) == 1_000
+
     def test_a_peer_that_goes_meanwhile_is_forgotten(self, lab: Lab, fake: Fake) -> None:
         loud = fake.raw_peer()
         loud.transport.deliver(b"".join(calls(1_000)))

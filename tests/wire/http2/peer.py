@@ -164,6 +164,7 @@ class EchoCall:
         self.received = bytearray()
         self.chunks = 0
         self.ends = 0
+        self.sent_count = 0
         self.gone_count = 0
         self.writable_count = 0
 
@@ -179,7 +180,12 @@ class EchoCall:
     def reply(self) -> None:
         self.stream.reply(REPLY_HEADERS, bytes(self.received), REPLY_TRAILERS)
 
+    def sent(self) -> None:
+        assert not self.gone_count, "sent after gone"
+        self.sent_count += 1
+
     def gone(self) -> None:
+        assert not self.sent_count, "gone after sent"
         self.gone_count += 1
 
     def writable(self) -> None:
