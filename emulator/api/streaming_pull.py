@@ -32,7 +32,9 @@ class Call(Protocol):
 
     def send_headers(self) -> None: ...
 
-    def send(self, message: pb.StreamingPullResponse) -> None: ...
+    def send_bytes(self, message: bytes) -> None:
+        """Send a serialized response."""
+        ...
 
     def finish(self) -> None:
         """End with OK, after everything that was sent."""
@@ -235,12 +237,7 @@ class StreamingPull:
     def _send_messages(self, leases: Leases) -> None:
         subscription = self._subscription
         assert subscription is not None
-        self._call.send(
-            pb.StreamingPullResponse(
-                received_messages=[received(subscription, lease) for lease in leases],
-                subscription_properties=_properties(subscription),
-            )
-        )
+        self._call.send_bytes(received(subscription, leases) + _properties(subscription))
         if self._call.unsent:
             # Only the last message can be too large for the window.
             self._incomplete = leases[-1]
@@ -249,7 +246,7 @@ class StreamingPull:
     def _send_properties(self) -> None:
         assert self._subscription is not None
         self._owes_properties = False
-        self._call.send(pb.StreamingPullResponse(subscription_properties=_properties(self._subscription)))
+        self._call.send_bytes(_properties(self._subscription))
 
     def _take_more(self) -> None:
         if self._subscription is not None and self._stream is not None:
@@ -259,9 +256,10 @@ class StreamingPull:
         return f"<StreamingPull {self._subscription.name if self._subscription else None} {self._pile!r}>"
 
 
-def _properties(subscription: Subscription) -> pb.StreamingPullResponse.SubscriptionProperties:
-    """What clients read in every response; they take its absence for "both off"."""
-    return pb.StreamingPullResponse.SubscriptionProperties(
+def _properties(subscription: Subscription) -> bytes:
+    """`subscription_properties` of a response, serialized; clients take its absence for "both off"."""
+    properties = pb.StreamingPullResponse.SubscriptionProperties(
         exactly_once_delivery_enabled=subscription.settings.exactly_once,
         message_ordering_enabled=subscription.settings.ordered,
     )
+    return pb.StreamingPullResponse(subscription_properties=properties).SerializeToString()

@@ -149,5 +149,5 @@ def _answer(parked: Parked[Undoable[pb.PullResponse]], subscription: Subscriptio
 
 def _pull_reply(subscription: Subscription, pull: Pull) -> Undoable[pb.PullResponse]:
     leases = pull.hand_over()
-    reply = pb.PullResponse(received_messages=[received(subscription, lease) for lease in leases if lease.entry])
+    reply = pb.PullResponse.FromString(received(subscription, leases))
     return Undoable(reply, partial(subscription.give_back, leases))

@@ -160,7 +160,12 @@ class Broker:
         Each is (message number, lease number), for the subscription's own methods. Raises INVALID_ARGUMENT.
         """
         deliveries: list[tuple[int, int]] = []
+        own = subscription.ack_ids.decode
         for ack_id in ack_ids:
+            delivery = own(ack_id)
+            if delivery is not None:
+                deliveries.append(delivery)
+                continue
             decoded = self._ack_ids.decode(ack_id)
             if decoded.subscription == subscription.number:
                 deliveries.append((decoded.message, decoded.lease))

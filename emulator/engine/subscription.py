@@ -34,7 +34,6 @@ class Subscription:
     """
 
     __slots__ = (
-        "_ack_ids",
         "_alarm",
         "_backlog",
         "_clock",
@@ -47,6 +46,7 @@ class Subscription:
         "_limits",
         "_on_expired",
         "_stream_count",
+        "ack_ids",
         "detached",
         "name",
         "number",
@@ -72,7 +72,7 @@ class Subscription:
         self.detached = False
         self._clock = clock
         self._limits = limits
-        self._ack_ids = ack_ids
+        self.ack_ids = ack_ids.of(number)
         self._on_expired = on_expired
         self._entries: OrderedDict[int, Entry] = OrderedDict()
         self._backlog = Backlog()
@@ -173,7 +173,7 @@ class Subscription:
     def ack_id(self, lease: Lease) -> str:
         """The ack id of a live lease."""
         assert lease.entry is not None
-        return self._ack_ids.encode(self.number, lease.entry.message.number, lease.number)
+        return self.ack_ids.encode(lease.entry.message.number, lease.number).decode("ascii")
 
     def _pump(self) -> None:
         """Give waiting messages to consumers with room: the only place where work meets workers."""

@@ -124,5 +124,43 @@ def test_only_24_bits_of_the_run_count() -> None:
     assert AckIds(RUN | 1 << 24).encode(1, 2, 3) == AckIds(RUN).encode(1, 2, 3)
 
 
+class TestOwn:
+    """The short way for the ids of one subscription."""
+
+    @given(subscription=subscriptions, message=numbers, lease=numbers)
+    def test_it_makes_the_same_ids(self, ids: AckIds, subscription: int, message: int, lease: int) -> None:
+        own = ids.of(subscription)
+
+        assert own.encode(message, lease).decode() == ids.encode(subscription, message, lease)
+        assert own.decode(ids.encode(subscription, message, lease)) == (message, lease)
+
+    @given(subscription=subscriptions, other=subscriptions, message=numbers, lease=numbers)
+    def test_it_leaves_others_alone(self, ids: AckIds, subscription: int, other: int, message: int, lease: int) -> None:
+        ack_id = ids.encode(other, message, lease)
+
+        assert ids.of(subscription).decode(ack_id) == ((message, lease) if subscription == other else None)
+        assert AckIds(RUN ^ 1).of(other).decode(ack_id) is None
+
+    @given(
+        at=st.integers(min_value=0, max_value=23),
+        character=st.characters(),
+        message=numbers,
+        lease=numbers,
+    )
+    def test_what_is_malformed_is_not_its_own(
+        self, ids: AckIds, at: int, character: str, message: int, lease: int
+    ) -> None:
+        ack_id = ids.encode(5, message, lease)
+        changed = ack_id[:at] + character + ack_id[at + 1 :]
+        found = ids.of(5).decode(changed)
+
+        assert found is None or (not is_malformed(ids, changed) and found == (message, lease))
+        for cut in (ack_id[:-1], ack_id + "A", ack_id[:8], ack_id[:-4] + "AA==", ""):
+            assert ids.of(5).decode(cut) is None
+
+    def test_it_shows_how_they_begin(self, ids: AckIds) -> None:
+        assert repr(ids.of(1)) == f"<OwnAckIds {ids.encode(1, 2, 3)[:8]}>"
+
+
 def test_it_shows_its_run(ids: AckIds) -> None:
     assert repr(ids) == "<AckIds run=abcdef>"

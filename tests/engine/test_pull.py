@@ -37,7 +37,8 @@ def test_an_answered_pull_remembers_nobody(world: World) -> None:
 
     world.publish(b"a")
 
-    assert (answer.times, answer.pull.on_done, answer.pull.leases) == (1, None, [])
+    assert answer.times == 1
+    assert (answer.pull.on_done or answer.pull.leases) == []
 
 
 @pytest.mark.rule("S7.2.2")
