@@ -9,7 +9,7 @@ BIN := .venv/bin
 RUNTIME := .venv/runtime.stamp
 DEV := .venv/dev.stamp
 PYTEST := $(BIN)/python -m pytest
-NODE := compat_tests/node/node_modules/.package-lock.json
+NODE := $(patsubst %/package-lock.json,%/node_modules/.package-lock.json,$(wildcard compat_tests/*/package-lock.json))
 
 .DEFAULT_GOAL := help
 .PHONY: help install run test test-slow check fmt lint types compat bench descriptors rules clean
@@ -60,7 +60,7 @@ rules: $(DEV) ## write into docs/rules.toml which tests prove which rule
 	$(BIN)/python -m tests.tools.rules --write
 
 clean: ## remove .venv and everything that the verbs made
-	rm -rf .venv .cache build dist compat_tests/node/node_modules .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .cache build dist compat_tests/*/node_modules .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/bin/python:
@@ -79,5 +79,5 @@ $(DEV): pyproject.toml $(RUNTIME)
 	@touch $@
 
 # Without npm the suites run all the same, and say which client they miss.
-$(NODE): compat_tests/node/package-lock.json
-	@! command -v npm >/dev/null || { cd $(dir $<) && npm ci --silent && touch node_modules/.package-lock.json; }
+$(NODE): %/node_modules/.package-lock.json: %/package-lock.json
+	@! command -v npm >/dev/null || { cd $* && npm ci --silent && touch node_modules/.package-lock.json; }

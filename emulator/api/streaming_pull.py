@@ -59,8 +59,7 @@ class StreamingPull:
         "_broker",
         "_call",
         "_heartbeats",
-        "_incomplete",
-        "_leaving",
+        "_last",
         "_owes_properties",
         "_pile",
         "_stream",
@@ -74,10 +73,9 @@ class StreamingPull:
         self._subscription: Subscription | None = None
         self._stream: Stream | None = None
         self._heartbeats = False
-        self._leaving = False
         self._owes_properties = False
-        # A delivery whose bytes have not all left.
-        self._incomplete: Lease | None = None
+        # Of a stream that is ending: the delivery whose bytes have not all left.
+        self._last: Lease | None = None
 
     # Requests
 
@@ -153,40 +151,42 @@ class StreamingPull:
         if self._subscription is None or self._stream is None:
             raise errors.missing("subscription")
         self._subscription.stop_stream(self._stream)
-        self._leaving = True
-        self._pile.note()
-        self._leave_if_done()
+        while (parcel := self._pile.next(self._broker.limits.reply_max_bytes)) is not None:
+            self.deliver(parcel.leases)
+        if self._owes_properties:
+            self._send_properties()
+        self._last = self._pile.incomplete
+        self._pile.resume()  # what has left in part leaves before the end
+        unwritten = self._stop()
+        self._call.finish()
+        self.give_back(unwritten)
 
     # The end
 
     def gone(self) -> None:
         """The call is over: nothing of it stays behind but leases that were written (O16, V14)."""
-        self.give_back(self._stop(cut=True))
+        unwritten = self._stop()
+        if self._last is not None:
+            unwritten = [self._last]
+        self.give_back(unwritten)
 
     def ended(self, error: PubsubError) -> None:
         """The subscription was deleted, detached, is pushed from now on, or the server stops."""
-        unwritten = self._stop(cut=True)
+        unwritten = self._stop()
         self._call.fail(error)
         self.give_back(unwritten)
 
-    def _leave_if_done(self) -> None:
-        if self._pile.shut or not self._pile.count:
-            if self._owes_properties:
-                self._send_properties()
-            unwritten = self._stop(cut=False)
-            self._call.finish()
-            self.give_back(unwritten)
-
-    def _stop(self, *, cut: bool) -> Leases:
-        """Take nothing more; what was never written. `cut`: what was sent and waits for a window never leaves."""
+    def _stop(self) -> Leases:
+        """Take nothing more; what was never written."""
         unwritten = list(self._pile.close())
         if self._subscription is not None and self._stream is not None:
             self._subscription.stop_stream(self._stream)
             self._stream.close()
-        incomplete, self._incomplete = self._incomplete, None
-        if cut and incomplete is not None:
-            unwritten.append(incomplete)
         return unwritten
+
+    def take_back(self, leases: Leases) -> None:
+        if self._subscription is not None:
+            self._subscription.take_back(leases)
 
     def give_back(self, leases: Leases) -> None:
         if self._subscription is not None:
@@ -208,40 +208,32 @@ class StreamingPull:
 
     def writable(self) -> None:
         """The call has room again."""
-        if self._incomplete is not None and not self._call.unsent:
-            self._incomplete.written = True
-            self._incomplete = None
         self._pile.resume()
         self._take_more()
 
     def deliver(self, leases: Leases) -> None:
         """Write one response."""
         try:
-            self._deliver(leases)
+            self._write(leases)
         except Exception as problem:
             self._call.crash(problem)
             self.give_back(leases)
 
-    def _deliver(self, leases: Leases) -> None:
+    def _write(self, leases: Leases) -> None:
         if leases:
             self._send_messages(leases)
         elif self._owes_properties:
             self._send_properties()
         if not self._call.room():
             self._pile.shut = True
-        if self._leaving:
-            self._leave_if_done()
-        else:
-            self._take_more()
+        self._take_more()
 
     def _send_messages(self, leases: Leases) -> None:
         subscription = self._subscription
         assert subscription is not None
         self._call.send_bytes(received(subscription, leases) + _properties(subscription))
         if self._call.unsent:
-            # Only the last message can be too large for the window.
-            self._incomplete = leases[-1]
-            self._incomplete.written = False
+            self._pile.hold_back(leases[-1])  # only the last can be too large for the window
 
     def _send_properties(self) -> None:
         assert self._subscription is not None

@@ -24,8 +24,12 @@ class Recipient(Protocol):
         """Write these; none when it asked for its turn with `Pile.note`."""
         ...
 
+    def take_back(self, leases: Leases) -> None:
+        """These were never written, or have left in part only (outbox.md O16). A `give_back` follows."""
+        ...
+
     def give_back(self, leases: Leases) -> None:
-        """These were never written (outbox.md O16)."""
+        """These were never written: others may have them, and what was taken back."""
         ...
 
 
@@ -60,6 +64,8 @@ class _Nobody:
 
     def deliver(self, leases: Leases) -> None: ...
 
+    def take_back(self, leases: Leases) -> None: ...
+
     def give_back(self, leases: Leases) -> None: ...
 
     def __repr__(self) -> str:
@@ -73,16 +79,17 @@ class Pile:
     """The deliveries of one recipient that are not written yet.
 
     `shut`: the recipient had no room when it was last asked. `count` and `bytes` are of what is alive: a lease may end
-    while it waits here (O15).
+    while it waits here (O15). `incomplete` is a delivery that has left in part only.
     """
 
-    __slots__ = ("_in_ring", "_leases", "_noted", "_outbox", "bytes", "count", "recipient", "shut")
+    __slots__ = ("_in_ring", "_leases", "_noted", "_outbox", "bytes", "count", "incomplete", "recipient", "shut")
 
     def __init__(self, outbox: "Outbox", recipient: Recipient) -> None:
         self._outbox: Outbox | None = outbox
         self._leases: deque[Lease] = deque()
         self._noted = False
         self._in_ring = False
+        self.incomplete: Lease | None = None
         self.recipient: Recipient = recipient
         self.shut = False
         self.count = 0
@@ -106,8 +113,17 @@ class Pile:
         self._noted = True
         self._line_up()
 
+    def hold_back(self, lease: Lease) -> None:
+        """A message larger than the window: it is written once the rest of it has left, before `resume`."""
+        lease.written = False
+        self.incomplete = lease
+        self.shut = True
+
     def resume(self) -> None:
         """The recipient has room again."""
+        if self.incomplete is not None:
+            self.incomplete.written = True
+            self.incomplete = None
         if self._outbox is not None:
             self.shut = False
             if self.count or self._noted:
@@ -160,7 +176,8 @@ class Pile:
         if self._outbox is not None:
             self._outbox.forget(self)
             self._outbox, self.recipient = None, _NOBODY
-        unwritten = [lease for lease in waiting if lease.entry is not None]
+        incomplete, self.incomplete = self.incomplete, None
+        unwritten = [lease for lease in (incomplete, *waiting) if lease is not None and lease.entry is not None]
         for lease in unwritten:
             lease.queued = False
         self.count = self.bytes = 0

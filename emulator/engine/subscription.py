@@ -237,12 +237,16 @@ class Subscription:
 
     def give_back(self, leases: Leases) -> None:
         """Deliveries that were never written: their messages wait again, and no attempt counts (outbox.md O16)."""
+        self.take_back(leases)
+        self._pump()
+
+    def take_back(self, leases: Leases) -> None:
+        """The same, with more to come before they are handed out again, which `give_back` has happen."""
         for lease in leases:
             entry = lease.entry
             if entry is not None:
                 self._release(entry)
                 self._backlog.give_back(entry)
-        self._pump()
 
     def _fail(self, entry: Entry) -> None:
         """A nack or an expiry: the message is handed out again. One that was never written does not count (O15)."""

@@ -105,8 +105,11 @@ class ConnectionOutbox:
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
+        # All of it before any is handed out again: it keeps its order (O16).
         for parcel in unwritten:
-            parcel.recipient.give_back(parcel.leases)
+            parcel.recipient.take_back(parcel.leases)
+        for parcel in unwritten:
+            parcel.recipient.give_back(())
 
     def __repr__(self) -> str:
         return f"<ConnectionOutbox {self.outbox!r}{' started' if self._task else ''}>"

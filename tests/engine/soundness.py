@@ -7,6 +7,7 @@ from emulator.clock import FakeClock
 from emulator.engine.broker import Broker
 from emulator.engine.entries import Entry, Lease, Place
 from emulator.engine.pulls import Pull
+from emulator.engine.streams import Stream
 from emulator.engine.subscription import Subscription
 
 
@@ -33,11 +34,19 @@ def check(broker: Broker, clock: FakeClock, pulls: Iterable[CountingPull]) -> No
     """Raise AssertionError unless all is sound; `pulls` are all that were ever begun."""
     subscriptions = list(broker.subscriptions)
     for subscription in subscriptions:
-        a_message_is_in_exactly_one_place(subscription)
-        counts_and_dump_agree(subscription)
-        who_is_ready_still_wants_something(subscription)
+        check_subscription(subscription)
     the_credit_taken_is_the_leases_out(subscriptions, pulls)
     assert clock.timer_count() <= len(subscriptions), "more timers than subscriptions"
+
+
+def check_subscription(subscription: Subscription) -> None:
+    """The same for what concerns one subscription alone."""
+    a_message_is_in_exactly_one_place(subscription)
+    counts_and_dump_agree(subscription)
+    who_is_ready_still_wants_something(subscription)
+    who_stands_in_line_belongs_here(subscription)
+    nothing_waits_that_a_stream_has_room_for(subscription)
+    a_streams_credit_is_its_leases(subscription)
 
 
 def a_message_is_in_exactly_one_place(subscription: Subscription) -> None:
@@ -72,13 +81,49 @@ def who_is_ready_still_wants_something(subscription: Subscription) -> None:
     assert pulls == list(subscription._consumers._waits.values())
 
 
+def who_stands_in_line_belongs_here(subscription: Subscription) -> None:
+    consumers = subscription._consumers
+    line = list(consumers._line)
+
+    assert len(line) == len(set(line)), "somebody stands in line twice"
+    assert all(consumer.in_line for consumer in line)
+    assert all(consumer in consumers._streams or consumer in consumers._waits for consumer in line)
+    assert [stream for stream in consumers.streams() if stream.in_line and stream not in line] == []
+
+
+def nothing_waits_that_a_stream_has_room_for(subscription: Subscription) -> None:
+    """Whatever gives a stream room has to pump: no time does it later."""
+    idle = [stream for stream in subscription._consumers.streams() if stream.room(0)]
+
+    assert not idle or not len(subscription._backlog), f"{idle} have room for what waits"
+    assert all(stream.in_line for stream in idle)
+
+
+def a_streams_credit_is_its_leases(subscription: Subscription) -> None:
+    """Invariant 3 for streams, in messages and bytes, and the same for what waits in their outboxes."""
+    out: dict[Stream, list[Lease]] = {stream: [] for stream in subscription._consumers.streams()}
+    for entry in subscription._entries.values():
+        if entry.lease is not None and isinstance(entry.lease.consumer, Stream):
+            out.setdefault(entry.lease.consumer, []).append(entry.lease)
+
+    for stream, leases in out.items():
+        queued = [lease for lease in leases if lease.queued]
+        assert (stream._messages, stream._bytes) == (len(leases), _bytes(leases))
+        assert (stream._pile.count, stream._pile.bytes) == (len(queued), _bytes(queued))
+        assert {lease for lease in stream._pile._leases if lease.entry is not None} == set(queued)
+
+
+def _bytes(leases: Iterable[Lease]) -> int:
+    return sum(lease.entry.message.size for lease in leases if lease.entry is not None)
+
+
 def the_credit_taken_is_the_leases_out(subscriptions: Iterable[Subscription], pulls: Iterable[CountingPull]) -> None:
     """Invariant 3, per consumer; a message that is acked, nacked, expired or dropped returns its credit once."""
     out = Counter(
         entry.lease.consumer
         for subscription in subscriptions
         for entry in subscription._entries.values()
-        if entry.lease is not None
+        if entry.lease is not None and not isinstance(entry.lease.consumer, Stream)
     )
 
     assert {pull: pull.taken - pull.released for pull in pulls if pull.taken != pull.released} == out

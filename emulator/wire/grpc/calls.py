@@ -81,7 +81,7 @@ class StreamingCall:
     def data(self, chunk: bytes, end: bool) -> None:
         try:
             for message in self._deframer.feed(chunk):
-                if self._conversation is None:
+                if self._over or self._conversation is None:
                     return
                 self._conversation.message(self._parse(message))
             if self._over:
@@ -108,10 +108,14 @@ class StreamingCall:
             self._connection.let_go(self._held - size)
         self._held = size
 
-    def sent(self) -> None: ...
+    def sent(self) -> None:
+        self._end()
 
     def gone(self) -> None:
-        self._end(tell=True)
+        conversation = self._conversation
+        self._end()
+        if conversation is not None:
+            conversation.gone()
 
     def writable(self) -> None:
         try:
@@ -128,16 +132,14 @@ class StreamingCall:
         self._timer = None
         self.fail(grpc_errors.deadline_exceeded(), tell=True)
 
-    def _end(self, *, tell: bool) -> None:
+    def _end(self) -> None:
         self._over = True
         self._hold(0)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         self._connection.forget(self)
-        conversation, self._conversation = self._conversation, None
-        if tell and conversation is not None:
-            conversation.gone()
+        self._conversation = None
 
     # The service's side; once the call is over, none of these does anything.
 
@@ -182,18 +184,22 @@ class StreamingCall:
         self._connection.loop.call_soon(callback)
 
     def finish(self) -> None:
-        """End with OK, after everything that was sent."""
+        """End with OK, after everything that was sent; if that never leaves, the conversation hears that it is gone."""
         if not self._over:
             self.send_headers()
+            self._over = True
+            self._connection.forget(self)
             self._stream.finish(blocks.OK)
-            self._end(tell=False)
             self._connection.wake()
 
     def fail(self, problem: PubsubError, *, tell: bool = False) -> None:
         """End with an error now; what is unsent is dropped. `tell`: the conversation does not know yet."""
-        if not self._over:
+        if not self._stream.closed:
+            conversation = self._conversation
             self._connection.fail(self._stream, problem, alone=not self._headers_sent)
-            self._end(tell=tell)
+            self._end()
+            if tell and conversation is not None:
+                conversation.gone()
             self._connection.wake()
 
     def __repr__(self) -> str:

@@ -470,9 +470,10 @@ class TestPressure:
         echo.call.finish()
 
         peer.send(stream, ask("late"))
+        assert echo.events == []
         peer.cancel(stream)
 
-        assert echo.events == []
+        assert echo.events == ["gone"]
         assert echoes.fake.is_empty()
 
     def blocked(self, lab: Lab, echoes: Echoes) -> tuple[Peer, int, Echo]:

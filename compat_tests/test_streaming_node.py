@@ -1,0 +1,65 @@
+"""@google-cloud/pubsub, the high-level subscriber for Node."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from compat_tests import subscribers
+from compat_tests.rest import Project
+from compat_tests.subscribers import ACKNOWLEDGE, STREAMING_PULL, Launcher
+from compat_tests.targets import Target
+
+CLIENT = "Node"
+
+HERE = Path(__file__).parent / "node_pubsub"
+
+# What the library opens for a subscription unless it is told otherwise.
+STREAMS = 5
+
+
+@pytest.fixture
+def launch(server: Target, project: Project, tmp_path: Path) -> Launcher:
+    node = shutil.which("node")
+    if node is None:
+        pytest.fail("Node is not installed")
+    if not (HERE / "node_modules/@google-cloud/pubsub").is_dir():
+        pytest.fail("@google-cloud/pubsub is not installed: make installs it, where there is npm")
+    return Launcher([node, HERE / "subscriber.js"], server, project, tmp_path)
+
+
+@pytest.mark.rule("T9", "V1", "V11", "V12", "S7.3.7", "S7.3.11")
+def test_five_streams_bring_each_of_a_thousand_messages_once(launch: Launcher, project: Project) -> None:
+    relay = subscribers.check_that_a_thousand_come_once_and_are_acked(launch, project)
+
+    assert [stream.requests[0].max_outstanding_messages for stream in relay.streams()] == [1_000] * STREAMS
+    assert relay.calls(ACKNOWLEDGE), "the library acks by calls of their own"
+
+
+@pytest.mark.rule("S7.3.11")
+def test_five_streams_take_turns(launch: Launcher, project: Project) -> None:
+    topic, subscription = project.pair()
+
+    with launch(subscription, 2 * STREAMS) as subscriber:
+        relay = subscriber.relay
+        assert relay.wait(lambda: sum(call.begun for call in relay.calls(STREAMING_PULL)) == STREAMS)
+        project.publish(topic, *(b"message %d" % number for number in range(2 * STREAMS)))
+        subscriber.closed()
+        subscriber.leave()
+
+    assert [len(stream.ack_ids) for stream in relay.streams()] == [2] * STREAMS
+
+
+@pytest.mark.rule("V3", "C12")
+def test_a_nacked_message_comes_again(launch: Launcher, project: Project) -> None:
+    subscribers.check_that_a_nacked_message_comes_again(launch, project)
+
+
+@pytest.mark.rule("O9", "V8", "C15", "B010", "B011")
+def test_a_limit_of_one_message_leaves_the_rest_to_others(launch: Launcher, project: Project) -> None:
+    subscribers.check_that_a_limit_of_one_leaves_the_rest_to_others(launch, project)
+
+
+@pytest.mark.rule("S7.3.7", "O16")
+def test_a_closed_subscriber_gets_nothing_more(launch: Launcher, project: Project) -> None:
+    subscribers.check_that_a_closed_one_gets_nothing_more(launch, project)
