@@ -12,7 +12,7 @@ PYTEST := $(BIN)/python -m pytest
 NODE := $(patsubst %/package-lock.json,%/node_modules/.package-lock.json,$(wildcard compat_tests/*/package-lock.json))
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-slow check fmt lint types compat bench descriptors rules clean
+.PHONY: help install run test test-slow check fmt lint types compat bench profile descriptors rules clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,8 +50,10 @@ compat: $(DEV) $(NODE) ## the real client libraries against a server (TARGET=off
 	$(PYTEST) compat_tests -m "not slow" $(if $(TARGET),--target $(TARGET)) $(ARGS)
 
 bench: $(DEV) ## load generator and side-by-side comparison
-	@test -f bench/__main__.py || { echo "make bench: there are no benchmarks yet" >&2; exit 1; }
 	$(BIN)/python -m bench $(ARGS)
+
+profile: $(DEV) ## show where the time of a row of make bench goes (ROW=unary-fresh)
+	$(BIN)/python -m bench.profile $(or $(ROW),unary-constant) $(ARGS)
 
 descriptors: $(DEV) ## rebuild the API descriptors from the installed client library (ARGS=--check compares)
 	$(BIN)/python -m tests.tools.descriptors $(ARGS)
@@ -60,7 +62,7 @@ rules: $(DEV) ## write into docs/rules.toml which tests prove which rule
 	$(BIN)/python -m tests.tools.rules --write
 
 clean: ## remove .venv and everything that the verbs made
-	rm -rf .venv .cache build dist compat_tests/*/node_modules .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .cache build dist bench/results compat_tests/*/node_modules .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/bin/python:

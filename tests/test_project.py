@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 
 VERBS = {
     *("help", "install", "run", "clean"),
-    *("test", "test-slow", "check", "fmt", "lint", "types", "compat", "bench"),
+    *("test", "test-slow", "check", "fmt", "lint", "types", "compat", "bench", "profile"),
     *("descriptors", "rules"),
 }
 

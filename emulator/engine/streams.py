@@ -96,14 +96,13 @@ class Stream:
             self._pile.forget(size)
 
     def end(self, error: PubsubError) -> None:
-        owner, self._owner = self._owner, None
-        if owner is not None:
-            owner.ended(error)
+        assert self._owner is not None
+        self._owner.ended(error)
 
     def tell_change(self) -> None:
         """Its owner may want to say what is new."""
-        if self._owner is not None:
-            self._owner.changed()
+        assert self._owner is not None
+        self._owner.changed()
 
     def close(self) -> Leases:
         """Take nothing any more and call nobody; what was never written."""

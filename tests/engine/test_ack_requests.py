@@ -1,5 +1,6 @@
 """The ack ids of a request: which are refused, which are ignored, and that each delivery has its own."""
 
+import random
 from collections.abc import Callable
 
 import pytest
@@ -39,6 +40,20 @@ class TestAckIdsOfARequest:
 
         with refused(world, Code.INVALID_ARGUMENT, "ack_ids", foreign, SUBSCRIPTION):
             call(world, [mine, foreign])
+
+    def test_an_own_one_may_be_spelled_in_standard_base64(self, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(random, "getrandbits", lambda bits: 2**bits - 1)
+        world = World()
+        world.create_topic()
+        world.subscribe()
+        world.publish(b"a")
+        (ack_id,) = world.pull().ack_ids
+        before = world.broker.dump()
+        assert ack_id.startswith("____")
+
+        call(world, ["////" + ack_id[4:]])
+
+        assert world.broker.dump() != before
 
     def test_one_from_another_run_of_the_server_is_unknown(self, world: World, call: Call) -> None:
         former = World()

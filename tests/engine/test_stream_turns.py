@@ -363,3 +363,26 @@ class TestBesidePulls:
         world.publish(*bodies(3))
 
         assert world.pull().bodies == bodies(3)
+
+
+@pytest.mark.rule("V13", "V9")
+def test_the_stream_that_lost_a_message_gets_it_when_the_others_have_no_room(world: World) -> None:
+    first, second = Reader(world), Reader(world)
+    world.publish(b"a", b"b")
+    assert (first.read(), second.read()) == ([b"a"], [b"b"])
+    second.pile.shut = True
+
+    world.nack(*first.ack_ids)
+
+    assert (first.read(), second.outstanding[0]) == ([b"a"], 1)
+
+
+def test_consumers_and_letters_show_themselves_in_a_line(world: World) -> None:
+    reader = Reader(world)
+    world.pull(wait=True)
+    reader.outbox.add_subscription("feed", max_pending=1)
+    reader.outbox.send_event("feed", {})
+    reader.outbox.send_event("feed", {})
+
+    assert repr(world.subscription()._consumers) == "<Consumers waits=1 streams=1 line=2>"
+    assert repr(reader.outbox._letters["feed"]) == "<_Letters 'feed' waiting=1 dropped=1>"

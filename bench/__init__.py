@@ -1,0 +1,1 @@
+"""Measures this server beside Google's emulator: `python -m bench`."""
