@@ -1,5 +1,6 @@
 """StreamingPull: what a stream's requests may say, and what its responses hold (service.md §7.3)."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from emulator import errors, names
@@ -15,6 +16,10 @@ from emulator.errors import PubsubError
 if TYPE_CHECKING:
     from emulator.engine.streams import Stream
 
+# Go's and Java's clients note the time of a ping after they have sent it. An answer that is there before, as over the
+# loopback it may be, looks to them like one to an earlier ping, and they reopen the stream 15 s later.
+PONG_DELAY_S: Final = 0.02
+
 _FIRST_ONLY: Final = ("subscription", "max_outstanding_messages", "max_outstanding_bytes", "protocol_version")
 
 
@@ -28,6 +33,10 @@ class Call(Protocol):
     @property
     def unsent(self) -> int:
         """How many bytes of what was sent wait for a window."""
+        ...
+
+    def later(self, seconds: float, callback: Callable[[], None]) -> None:
+        """Call back in real time, unless the call is over by then. One at a time."""
         ...
 
     def send_headers(self) -> None: ...
@@ -118,7 +127,7 @@ class StreamingPull:
         if seconds and self._stream is not None:
             self._stream.ack_deadline = seconds * NS_PER_S
         if not (settled or seconds):
-            self._say_properties()
+            self._answer_ping()
 
     def _check_ack_deadline(self, seconds: int) -> None:
         low, high = self._broker.limits.ack_deadline_min_s, self._broker.limits.ack_deadline_max_s
@@ -156,12 +165,16 @@ class StreamingPull:
         if self._owes_properties:
             self._send_properties()
         self._last = self._pile.incomplete
-        self._pile.resume()  # what has left in part leaves before the end
-        unwritten = self._stop()
+        unwritten = [lease for lease in self._stop() if lease is not self._last]
         self._call.finish()
         self.give_back(unwritten)
 
     # The end
+
+    def sent(self) -> None:
+        """After a half-close: what had left in part has left."""
+        if self._last is not None:
+            self._last.written = True
 
     def gone(self) -> None:
         """The call is over: nothing of it stays behind but leases that were written (O16, V14)."""
@@ -194,11 +207,14 @@ class StreamingPull:
 
     # Responses
 
-    def changed(self) -> None:
-        self._say_properties()
+    def _answer_ping(self) -> None:
+        """At most one answer waits (O19); clients of before the protocol had them get none (K4)."""
+        if self._heartbeats and not self._owes_properties:
+            self._owes_properties = True
+            self._call.later(PONG_DELAY_S, self._pile.note)
 
-    def _say_properties(self) -> None:
-        """A response of its own, at most one at a time (O19); clients of before the protocol had them get none (K4)."""
+    def changed(self) -> None:
+        """A response of its own says so, at once; clients of before the protocol had them get none (K4)."""
         if self._heartbeats:
             self._owes_properties = True
             self._pile.note()

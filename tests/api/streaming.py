@@ -1,6 +1,7 @@
 """A StreamingPull without a wire: its call is a fake with a window, its outbox is drained by hand."""
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from google.protobuf import json_format
@@ -23,6 +24,7 @@ class FakeCall:
 
     def __init__(self, window: int) -> None:
         self.window = window
+        self.delays: list[float] = []
         self.unsent = 0
         self.sent: list[pb.StreamingPullResponse] = []
         self.headers = 0
@@ -32,6 +34,11 @@ class FakeCall:
 
     def room(self) -> int:
         return 0 if self.ended is not None or self.unsent else self.window
+
+    def later(self, seconds: float, callback: Callable[[], None]) -> None:
+        """Nothing here takes time; `delays` says what it would have."""
+        self.delays.append(seconds)
+        callback()
 
     def send_headers(self) -> None:
         self.headers += 1

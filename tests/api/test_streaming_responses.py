@@ -291,3 +291,13 @@ class TestHeartbeats:
 
         (response,) = client.read()
         assert not response.received_messages
+
+
+@pytest.mark.rule("S7.3.6", "B001", "B002")
+def test_a_ping_is_answered_when_its_sender_has_noted_it(world: World) -> None:
+    client = Client.opened(world, protocolVersion=1)
+
+    client.send()
+
+    (delay,) = client.call.delays
+    assert 0.005 <= delay <= 0.1

@@ -29,6 +29,10 @@ class Conversation(Protocol):
         """The peer sends no more."""
         ...
 
+    def sent(self) -> None:
+        """After `StreamingCall.finish`: everything has left."""
+        ...
+
     def gone(self) -> None:
         """The call is over without an answer: reset, deadline, connection lost."""
         ...
@@ -47,6 +51,7 @@ class StreamingCall:
         "_deframer",
         "_headers_sent",
         "_held",
+        "_later",
         "_over",
         "_rpc",
         "_stream",
@@ -63,6 +68,7 @@ class StreamingCall:
         self._over = False
         self._conversation: Conversation | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._later: asyncio.TimerHandle | None = None
         if head.timeout is not None:
             self._timer = connection.loop.call_later(head.timeout, self._on_deadline)
 
@@ -109,7 +115,10 @@ class StreamingCall:
         self._held = size
 
     def sent(self) -> None:
+        conversation = self._conversation
         self._end()
+        if conversation is not None:
+            conversation.sent()
 
     def gone(self) -> None:
         conversation = self._conversation
@@ -135,9 +144,10 @@ class StreamingCall:
     def _end(self) -> None:
         self._over = True
         self._hold(0)
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        for timer in (self._timer, self._later):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._later = None
         self._connection.forget(self)
         self._conversation = None
 
@@ -179,6 +189,11 @@ class StreamingCall:
             self._stream.send_headers(blocks.HEADERS)
             self._connection.wake()
 
+    def later(self, seconds: float, callback: Callable[[], None]) -> None:
+        """Call back in real time, unless the call is over by then. One at a time."""
+        if not self._over:
+            self._later = self._connection.loop.call_later(seconds, callback)
+
     def next_turn(self, callback: Callable[[], None]) -> None:
         """Go on later, when other connections had their turn."""
         self._connection.loop.call_soon(callback)
@@ -195,7 +210,7 @@ class StreamingCall:
     def fail(self, problem: PubsubError, *, tell: bool = False) -> None:
         """End with an error now; what is unsent is dropped. `tell`: the conversation does not know yet."""
         if not self._stream.closed:
-            conversation = self._conversation
+            conversation, self._conversation = self._conversation, None
             self._connection.fail(self._stream, problem, alone=not self._headers_sent)
             self._end()
             if tell and conversation is not None:

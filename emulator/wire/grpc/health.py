@@ -97,6 +97,8 @@ class _Watch:
         if self._service is None:
             raise grpc_errors.no_message()
 
+    def sent(self) -> None: ...
+
     def gone(self) -> None:
         self._health.forget(self)
 

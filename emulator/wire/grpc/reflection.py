@@ -104,6 +104,8 @@ class _Questions:
     def writable(self) -> None:
         self._go_on()
 
+    def sent(self) -> None: ...
+
     def gone(self) -> None:
         """Nothing to undo: a turn that is still to come finds a call that is not ready."""
 

@@ -10,7 +10,7 @@ from emulator.api import pb
 from emulator.api.catalogue import RPCS, SERVICES
 from emulator.api.dispatch import Dispatcher
 from emulator.api.services import STREAMING_PULL, build_services
-from emulator.api.streaming_pull import StreamingPull
+from emulator.api.streaming_pull import PONG_DELAY_S, StreamingPull
 from emulator.clock import FakeClock
 from emulator.engine.broker import Broker
 from emulator.wire.grpc import health
@@ -391,7 +391,9 @@ class StreamMachine(RuleBasedStateMachine):
             reader.heartbeat_owed = reader.heartbeats
             self._send(link, stream_id)
             if reader.open:
+                self.lab.advance(PONG_DELAY_S)
                 self.settle()
+        self.lab.advance(PONG_DELAY_S)
         self.settle()
 
     # Leases

@@ -11,7 +11,7 @@ from emulator.api import pb
 from emulator.api.catalogue import BY_PATH, RPCS
 from emulator.api.dispatch import Dispatcher
 from emulator.api.services import STREAMING_PULL, build_services
-from emulator.api.streaming_pull import StreamingPull
+from emulator.api.streaming_pull import PONG_DELAY_S, StreamingPull
 from emulator.clock import FakeClock
 from emulator.engine.broker import Broker
 from emulator.errors import Code
@@ -81,6 +81,11 @@ class Service(Served):
             if not self.ready():
                 return
         raise AssertionError("it never comes to rest")
+
+    def pong(self) -> None:
+        """Let the time pass that the answer to a ping takes."""
+        self.lab.advance(PONG_DELAY_S)
+        self.settle()
 
     def ready(self) -> int:
         """How many callbacks the loop runs in its next turn."""

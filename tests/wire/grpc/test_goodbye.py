@@ -42,6 +42,8 @@ class Quiet:
 
     def half_closed(self) -> None: ...
 
+    def sent(self) -> None: ...
+
     def gone(self) -> None:
         self.events.append("gone")
 

@@ -198,8 +198,8 @@ FAULTS = [
     Fault(
         "the subscription's deadline instead of the stream's", Stream, "__init__", the_deadline_is_the_subscription_s
     ),
-    Fault("a request that asks for a heartbeat gets none", StreamingPull, "_say_properties", does_nothing),
-    Fault("clients of before heartbeats get them", StreamingPull, "_say_properties", everybody_gets_heartbeats),
+    Fault("a request that asks for a heartbeat gets none", StreamingPull, "_answer_ping", does_nothing),
+    Fault("clients of before heartbeats get them", StreamingPull, "_answer_ping", everybody_gets_heartbeats),
     Fault("responses without properties", streaming_pull_module, "_properties", there_are_no_properties),
     Fault("an ack is ignored", Subscription, "acknowledge", does_nothing),
     Fault("a stream that is over keeps its place", Subscription, "stop_stream", does_nothing),

@@ -35,6 +35,7 @@ class Echo:
     def __init__(self, call: StreamingCall) -> None:
         self.call = call
         self.events: list[str] = []
+        self.sent_count = 0
 
     def message(self, request: pb.StreamingPullRequest) -> None:
         text = request.subscription
@@ -63,6 +64,9 @@ class Echo:
     def half_closed(self) -> None:
         self.events.append("half-closed")
         self.call.finish()
+
+    def sent(self) -> None:
+        self.sent_count += 1
 
     def gone(self) -> None:
         self.events.append("gone")
@@ -463,6 +467,18 @@ class TestPressure:
         peer.exchange()
 
         assert (peer.replies[stream].status, len(peer.replies[stream].data)) == (Code.ABORTED, 65_535)
+        assert echoes.fake.is_empty()
+
+    def test_a_finished_call_hears_when_all_has_left(self, lab: Lab, echoes: Echoes) -> None:
+        peer, stream, echo = self.blocked(lab, echoes)
+        echo.call.finish()
+        assert echo.sent_count == 0
+
+        peer.h2.increment_flow_control_window(200_000)
+        peer.h2.increment_flow_control_window(200_000, stream)
+        peer.exchange()
+
+        assert (echo.sent_count, echo.events) == (1, [])
         assert echoes.fake.is_empty()
 
     def test_a_finished_call_whose_peer_goes_is_over(self, lab: Lab, echoes: Echoes) -> None:

@@ -286,7 +286,9 @@ class TestPings:
         for count in range(1, 21):
             service.clock.advance(0.1)
             stream.ask()
-            service.turn()
+            service.settle()
+            assert len(stream.responses) == before + count - 1
+            service.pong()
             assert len(stream.responses) == before + count
 
         for response in stream.responses[before:]:
@@ -316,7 +318,7 @@ class TestPings:
         service.publish(b"two")
         for _ in range(10):
             stream.ask()
-        service.settle()
+        service.pong()
         assert len(stream.responses) == 1
 
         client.grow(stream, 10_000)
@@ -331,7 +333,7 @@ class TestPings:
         service.publish(b"one")
         service.settle()
         stream.ask()
-        service.settle()
+        service.pong()
 
         assert [response.subscription_properties for response in stream.responses] == [
             pb.StreamingPullResponse.SubscriptionProperties(message_ordering_enabled=True)

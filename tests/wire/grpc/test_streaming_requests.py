@@ -86,9 +86,9 @@ class TestShapes:
         stream = client.open_stream()
         first = pb.StreamingPullRequest(subscription=READERS, stream_ack_deadline_seconds=10, protocol_version=1)
         client.send(stream.id, framed(first.SerializeToString()) + framed(b""))
-        service.settle()
+        service.pong()
 
-        assert [len(response.received_messages) for response in stream.responses] == [0, 1]
+        assert [len(response.received_messages) for response in stream.responses] == [1, 0]
 
     @pytest.mark.rule("T26")
     @pytest.mark.parametrize(("rest", "code"), [(b"\0\0", Code.INTERNAL), (framed(b"\xff\xff"), Code.INTERNAL)])
