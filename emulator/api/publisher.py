@@ -1,5 +1,8 @@
 """The Publisher service: one method per RPC."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from emulator import errors, names
 from emulator.api import pb, topics
 from emulator.api.fields import warn_of_missing_effects
@@ -7,6 +10,8 @@ from emulator.api.paging import page
 from emulator.engine.broker import Broker
 from emulator.engine.publishing import check_count
 from emulator.engine.values import Draft
+
+_NO_ATTRIBUTES: Mapping[str, str] = MappingProxyType({})
 
 
 class Publisher:
@@ -44,10 +49,7 @@ class Publisher:
         size = request.ByteSize()
         if size > broker.limits.publish_max_bytes:
             raise errors.publish_too_large(size, broker.limits.publish_max_bytes)
-        drafts = [
-            Draft(message.data, dict(message.attributes), message.ordering_key, message.ByteSize())
-            for message in request.messages
-        ]
+        drafts = [_draft(message) for message in request.messages]
         return pb.PublishResponse(message_ids=map(str, broker.publish(request.topic, drafts)))
 
     def get_topic(self, request: pb.GetTopicRequest) -> pb.Topic:
@@ -92,3 +94,12 @@ class Publisher:
 
     def __repr__(self) -> str:
         return f"<Publisher {self._broker!r}>"
+
+
+def _draft(message: pb.PubsubMessage) -> Draft:
+    data, attributes, key = message.data, message.attributes, message.ordering_key
+    if attributes or key or not data:
+        return Draft(data, dict(attributes), key, message.ByteSize())
+    size = len(data)
+    # A tag, the length in seven bits a byte, and the data: asking protobuf takes half as long as all else here.
+    return Draft(data, _NO_ATTRIBUTES, "", 1 + (size.bit_length() + 6) // 7 + size)

@@ -21,22 +21,25 @@ def check_count(count: int, limits: Limits) -> None:
 def check_drafts(drafts: Sequence[Draft], limits: Limits) -> None:
     """Raise INVALID_ARGUMENT or FAILED_PRECONDITION unless all may be stored; the order is service.md §5.1."""
     check_count(len(drafts), limits)
+    first = drafts[0].ordering_key
+    mixed = False
     for index, draft in enumerate(drafts):
-        if not draft.data and not draft.attributes:
-            raise errors.empty_message(index)
         if draft.attributes:
             _check_attributes(index, draft, limits)
-        if _exceeds(draft.ordering_key, limits.ordering_key_max_bytes):
+        elif not draft.data:
+            raise errors.empty_message(index)
+        key = draft.ordering_key
+        mixed |= key != first
+        if key and _exceeds(key, limits.ordering_key_max_bytes):
             raise errors.too_long(
                 f"messages[{index}].ordering_key",
                 draft.ordering_key,
                 len(draft.ordering_key.encode()),
                 limits.ordering_key_max_bytes,
             )
-    first = drafts[0].ordering_key
-    for index, draft in enumerate(drafts):
-        if draft.ordering_key != first:
-            raise errors.mixed_ordering_keys(index, first, draft.ordering_key)
+    if mixed:
+        index = next(index for index, draft in enumerate(drafts) if draft.ordering_key != first)
+        raise errors.mixed_ordering_keys(index, first, drafts[index].ordering_key)
 
 
 def _check_attributes(index: int, draft: Draft, limits: Limits) -> None:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, which makes them three times as fast to make: a publish makes one of each for every message.
+@dataclass(slots=True, eq=False)
 class Draft:
     """A message as a publisher gives it; `size` is its serialized size in bytes, before id and publish time."""
 
@@ -15,7 +16,7 @@ class Draft:
     size: int = 0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Message:
     """A stored message, one body shared by every subscription that holds it.
 

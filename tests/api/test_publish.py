@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from emulator.api import pb, publisher
+from emulator.api.publisher import _draft
 from emulator.clock import FakeClock
 from emulator.errors import PubsubError
 from tests.api.world import ORDERS, PULLED, World, parse, texts
@@ -158,3 +159,12 @@ def test_a_refused_request_uses_no_id_up(world: World) -> None:
 
     assert int(publish(world, GOOD)[0]) == first + 1
     assert len(world.pull(PULLED)) == 2
+
+
+@pytest.mark.rule("V8")
+@pytest.mark.parametrize("size", [1, 127, 128, 16_383, 16_384, 2_097_151, 2_097_152])
+@pytest.mark.parametrize("more", [{}, {"attributes": {"key": "value"}}, {"ordering_key": "key"}])
+def test_a_message_counts_with_its_serialized_size(size: int, more: dict[str, Any]) -> None:
+    message = pb.PubsubMessage(data=bytes(size), **more)
+
+    assert _draft(message).size == message.ByteSize()
