@@ -10,10 +10,10 @@ from emulator.engine.streams import Stream
 class Consumers:
     """All of them, and the line of those that may have room: one without leaves it, and joins when it has some."""
 
-    __slots__ = ("_line", "_streams", "_waits")
+    __slots__ = ("_streams", "_waits", "line")
 
     def __init__(self) -> None:
-        self._line: deque[Consumer] = deque()
+        self.line: deque[Consumer] = deque()
         # By their start; they wait equally long, so the first is the first to be over.
         self._waits: dict[Consumer, Pull] = {}
         self._streams: dict[Consumer, Stream] = {}
@@ -62,17 +62,12 @@ class Consumers:
 
     # The line
 
-    @property
-    def someone(self) -> bool:
-        """Whether anybody may have room."""
-        return bool(self._line)
-
     def next_for(self, entry: Entry) -> Consumer | None:
         """Whose turn it is, rather not the one's that had this message before (lease-policy.md V13).
 
         A Pull's turn lasts as long as it has room; streams share message by message (service.md §7.3.11).
         """
-        line, size = self._line, entry.message.size
+        line, size = self.line, entry.message.size
         previous = None
         while line:
             consumer = line.popleft()
@@ -83,35 +78,32 @@ class Consumers:
             else:
                 if previous is not None:
                     line.appendleft(previous)
-                self._stand_again(consumer)
+                if consumer.takes_all:
+                    line.appendleft(consumer)
+                else:
+                    line.append(consumer)
                 return consumer
         if previous is not None:
-            self._stand_again(previous)
+            line.append(previous)
         return previous
 
     def _stand(self, consumer: Consumer) -> None:
         consumer.in_line = True
-        self._line.append(consumer)
-
-    def _stand_again(self, consumer: Consumer) -> None:
-        if consumer.takes_all:
-            self._line.appendleft(consumer)
-        else:
-            self._line.append(consumer)
+        self.line.append(consumer)
 
     def _step_out(self, consumer: Consumer) -> None:
         if consumer.in_line:
             consumer.in_line = False
-            self._line.remove(consumer)
+            self.line.remove(consumer)
 
     # All of them
 
     def clear(self) -> list[Consumer]:
         """Forget all; who they were."""
         everyone = [*self._waits, *self._streams]
-        for consumer in self._line:
+        for consumer in self.line:
             consumer.in_line = False
-        self._line.clear()
+        self.line.clear()
         self._waits.clear()
         self._streams.clear()
         return everyone
@@ -129,4 +121,4 @@ class Consumers:
         return bool(self._waits or self._streams)
 
     def __repr__(self) -> str:
-        return f"<Consumers waits={len(self._waits)} streams={len(self._streams)} line={len(self._line)}>"
+        return f"<Consumers waits={len(self._waits)} streams={len(self._streams)} line={len(self.line)}>"

@@ -13,6 +13,10 @@ class Pull:
     final; set it only while the pull is not done yet.
     """
 
+    # What there is leaves in one reply, with the subscription's own ack deadline.
+    takes_all = True
+    ack_deadline = None
+
     __slots__ = ("_bytes", "_max_bytes", "_most", "deadline", "done", "error", "in_line", "leases", "number", "on_done")
 
     def __init__(self, most: int, max_bytes: int, deadline: int) -> None:
@@ -26,16 +30,6 @@ class Pull:
         self.error: PubsubError | None = None
         self.done = False
         self.on_done: Callable[[], None] | None = None
-
-    @property
-    def ack_deadline(self) -> None:
-        """The subscription's own."""
-        return
-
-    @property
-    def takes_all(self) -> bool:
-        """What there is leaves in one reply."""
-        return True
 
     def room(self, size: int) -> bool:
         leases = self.leases

@@ -30,6 +30,9 @@ class Stream:
     A limit of 0 or less is none. `ack_deadline`, in nanoseconds, is for messages taken from now on.
     """
 
+    # Streams share a backlog message by message (service.md §7.3.11).
+    takes_all = False
+
     __slots__ = (
         "_bytes",
         "_max_bytes",
@@ -60,11 +63,6 @@ class Stream:
         self._owner: Owner | None = owner
         self.ack_deadline: int | None = ack_deadline
         self.in_line = False
-
-    @property
-    def takes_all(self) -> bool:
-        """Streams share a backlog message by message (service.md §7.3.11)."""
-        return False
 
     def room(self, size: int) -> bool:
         pile = self._pile

@@ -184,26 +184,27 @@ class Subscription:
         # Nothing here calls out, so that whatever an answer leads to finds the subscription at rest.
         consumers, backlog = self._consumers, self._backlog
         served: dict[Consumer, None] = {}
-        while consumers.someone and (entry := backlog.head()) is not None:
+        now = self._clock.now()
+        while consumers.line and (entry := backlog.head()) is not None:
             consumer = consumers.next_for(entry)
             if consumer is None:
                 break
             backlog.take(entry)
-            consumer.take(self._grant(entry, consumer))
+            consumer.take(self._grant(entry, consumer, now))
             served[consumer] = None
+        if served:
+            self._aim_deadline()
         for consumer in served:
             if consumer.takes_all and consumers.leave(consumer):
                 self.touch()
         return served
 
-    def _grant(self, entry: Entry, consumer: Consumer) -> Lease:
+    def _grant(self, entry: Entry, consumer: Consumer, now: int) -> Lease:
         self._lease_count += 1
-        term = consumer.ack_deadline or self.settings.ack_deadline
-        lease = Lease(self._lease_count, entry, self._clock.now() + term, consumer)
+        lease = Lease(self._lease_count, entry, now + (consumer.ack_deadline or self.settings.ack_deadline), consumer)
         entry.place = Place.LEASED
         entry.lease = lease
         self._deadlines.add(lease)
-        self._alarm.aim(lease.deadline)
         return lease
 
     # Leases end
@@ -319,9 +320,7 @@ class Subscription:
         return message.publish_time + self.settings.retention + 1
 
     def _aim_all(self) -> None:
-        deadline = self._deadlines.earliest()
-        if deadline is not None:
-            self._alarm.aim(deadline)
+        self._aim_deadline()
         oldest = self._oldest()
         if oldest is not None:
             self._alarm.aim(self._retained_until(oldest.message))
@@ -329,6 +328,11 @@ class Subscription:
         if first_wait_ends is not None:
             self._alarm.aim(first_wait_ends)
         self._aim_expiration()
+
+    def _aim_deadline(self) -> None:
+        deadline = self._deadlines.earliest()
+        if deadline is not None:
+            self._alarm.aim(deadline)
 
     def _aim_expiration(self) -> None:
         ttl = self.settings.expiration_ttl

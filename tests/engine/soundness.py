@@ -75,7 +75,7 @@ def counts_and_dump_agree(subscription: Subscription) -> None:
 
 
 def who_is_ready_still_wants_something(subscription: Subscription) -> None:
-    pulls = [consumer for consumer in subscription._consumers._line if isinstance(consumer, Pull)]
+    pulls = [consumer for consumer in subscription._consumers.line if isinstance(consumer, Pull)]
 
     assert not any(pull.done for pull in pulls)
     assert pulls == list(subscription._consumers._waits.values())
@@ -83,7 +83,7 @@ def who_is_ready_still_wants_something(subscription: Subscription) -> None:
 
 def who_stands_in_line_belongs_here(subscription: Subscription) -> None:
     consumers = subscription._consumers
-    line = list(consumers._line)
+    line = list(consumers.line)
 
     assert len(line) == len(set(line)), "somebody stands in line twice"
     assert all(consumer.in_line for consumer in line)

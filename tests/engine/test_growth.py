@@ -93,7 +93,7 @@ class TestSizesAfterMuchTraffic:
             subscription.cancel(world.pull(wait=True).pull)
             subscription.hurry(world.pull(wait=True).pull)
 
-        assert (subscription._consumers.someone, len(subscription._consumers._waits)) == (False, 0)
+        assert (len(subscription._consumers.line), len(subscription._consumers._waits)) == (0, 0)
         assert kept(world)[2] <= 2 * SPARE
 
     def test_pulls_that_were_ended_leave_nothing(self, world: World) -> None:
@@ -104,7 +104,7 @@ class TestSizesAfterMuchTraffic:
             subscription.update(settings(delivery=DeliveryKind.PUSH))
             subscription.update(settings())
 
-        assert (subscription._consumers.someone, len(subscription._consumers._waits)) == (False, 0)
+        assert (len(subscription._consumers.line), len(subscription._consumers._waits)) == (0, 0)
 
     @pytest.mark.rule("B130")
     def test_subscriptions_made_and_deleted_leave_nothing(self, world: World) -> None:
