@@ -1,6 +1,7 @@
 """The command as a user meets it: processes, exit codes, signals, what is printed where."""
 
 import contextlib
+import gc
 import json
 import os
 import re
@@ -578,3 +579,15 @@ def assert_failed(done: subprocess.CompletedProcess[str], code: int, problem: st
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
     assert re.search(f"^pubsub-emulator: {problem}", line), line
+
+
+def test_the_command_looks_for_cycles_less_often_than_python_does() -> None:
+    before = gc.get_threshold()
+    try:
+        cli._collect_less()
+        after = gc.get_threshold()
+    finally:
+        gc.set_threshold(*before)
+
+    assert all(there >= here for here, there in zip(before, after, strict=True))
+    assert after > before
