@@ -191,7 +191,7 @@ def _start(settings: Settings, ignored: Sequence[str]) -> int:
 
 
 def _collect_less() -> None:
-    """Look for unreachable cycles less often: a backlog is many objects and no cycles, and each look goes through it."""
+    """Look for unreachable cycles less often: a backlog is many objects without any, and each look goes through it."""
     gc.set_threshold(20_000, 20, 100)
 
 

@@ -40,6 +40,10 @@ def read(head: RequestHead) -> GrpcHead:
 
 
 def _read(head: RequestHead) -> GrpcHead:
+    if head.like is not None:
+        other = read(head.like)
+        if not other.http_status and other.error is None:
+            return _with_timeout(head, other.encoding)
     if head.method != "POST" or not _CONTENT_TYPE.fullmatch(head.headers.get("content-type", "")):
         return GrpcHead(431 if head.too_large else 415, None, "identity", None)
     if head.too_large:
@@ -47,6 +51,10 @@ def _read(head: RequestHead) -> GrpcHead:
     encoding = head.headers.get("grpc-encoding", "identity")
     if encoding not in ENCODINGS:
         return GrpcHead(0, None, "identity", grpc_errors.unknown_encoding(encoding))
+    return _with_timeout(head, encoding)
+
+
+def _with_timeout(head: RequestHead, encoding: str) -> GrpcHead:
     text = head.headers.get("grpc-timeout")
     if text is None:
         return GrpcHead(0, None, encoding, None)

@@ -5,19 +5,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from hpack.exceptions import HPACKError, OversizedHeaderListError
-from hpack.hpack import Decoder, encode_integer
+from hpack.hpack import encode_integer
 from hpack.table import HeaderTable
 
 from emulator.wire.http2.frames import ErrorCode, Http2Error, StreamError
+from emulator.wire.http2.unpacking import Unpacker
 
 _CACHED_BLOCKS: Final = 64
 _CACHED_BLOCK_MAX_BYTES: Final = 4_096
+_VARYING_MAX_BYTES: Final = 16
 # A list this long no honest peer sends: the block is a bomb, and decoding stops.
 _BOMB_BYTES: Final = 262_144
 # A block may begin with two, the smallest size and the last (RFC 7541 §4.2).
 _THREE_RESIZES: Final = re.compile(rb"(?:[\x20-\x3e]|\x3f[\x80-\xff]*[\x00-\x7f]){3}")
 _ENTRY_OVERHEAD: Final = 32
 _DEFAULT_TABLE_SIZE: Final = 4096
+
+# The header that differs from call to call of clients that set deadlines.
+VARYING: Final = b"grpc-timeout"
 
 _NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9a-z]+")
 _BAD_VALUE = re.compile(rb"[\x00\r\n]|^[ \t]|[ \t]$")
@@ -31,10 +36,11 @@ class RequestHead:
     """A request's headers.
 
     `problem` says what is malformed about them ("" for nothing); `too_large` that they pass the announced limit.
-    `notes` is for the layer above to keep what it read out of them, since a cached head serves many requests.
+    `notes` is for the layer above to keep what it read out of them, since a cached head serves many requests. `like` is
+    another head that differs in the value of `VARYING` alone.
     """
 
-    __slots__ = ("content_length", "headers", "method", "notes", "path", "problem", "too_large")
+    __slots__ = ("content_length", "headers", "like", "method", "notes", "path", "problem", "too_large")
 
     def __init__(self, fields: Sequence[tuple[bytes, bytes]], limit: int) -> None:
         self.method = ""
@@ -42,6 +48,7 @@ class RequestHead:
         self.headers: Mapping[str, str] = {}
         self.content_length: int | None = None
         self.notes: Any = None
+        self.like: RequestHead | None = None
         kept, self.too_large = _within(fields, limit)
         try:
             self._read(kept)
@@ -74,6 +81,19 @@ class RequestHead:
             if not (length.isascii() and length.isdigit() and len(length) < 20):
                 raise _malformed("content-length is no number")
             self.content_length = int(length)
+
+    def with_varying(self, value: bytes) -> "RequestHead":
+        """The same head with another value of `VARYING`, which must be a good one."""
+        head = RequestHead.__new__(RequestHead)
+        head.method = self.method
+        head.path = self.path
+        head.headers = {**self.headers, VARYING.decode("ascii"): value.decode("latin-1")}
+        head.content_length = self.content_length
+        head.problem = ""
+        head.too_large = False
+        head.notes = None
+        head.like = self
+        return head
 
     def __repr__(self) -> str:
         return f"<RequestHead {self.method} {self.path}{' ' + self.problem if self.problem else ''}>"
@@ -118,18 +138,6 @@ def split_fields(
     return pseudo, regular
 
 
-class _CountingTable(HeaderTable):
-    """The library's table, counting what is inserted, since it has no other way to tell."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.insertions = 0
-
-    def add(self, name: bytes, value: bytes) -> None:
-        self.insertions += 1
-        super().add(name, value)
-
-
 class HeadDecoder:
     """Decodes blocks in the order of their arrival.
 
@@ -137,14 +145,15 @@ class HeadDecoder:
     size update (clients.md T21). A block that itself moves the table is never cached, nor is a large one.
     """
 
-    __slots__ = ("_cache", "_decoder", "_limit", "_table")
+    __slots__ = ("_cache", "_limit", "_shapes", "_table", "_unpacker")
 
     def __init__(self, limit: int) -> None:
-        self._table = _CountingTable()
-        self._decoder = Decoder(max_header_list_size=_BOMB_BYTES)
-        self._decoder.header_table = self._table
+        self._unpacker = Unpacker(_BOMB_BYTES)
+        self._table = self._unpacker.table
         self._limit = limit
         self._cache: dict[bytes, RequestHead] = {}
+        # Heads by their fields but for the value of VARYING; they hold whatever becomes of the table.
+        self._shapes: dict[tuple[object, ...], RequestHead] = {}
 
     def request(self, block: bytes) -> RequestHead:
         """A request's head; raises Http2Error when the block can't be decoded."""
@@ -152,12 +161,35 @@ class HeadDecoder:
         if head is not None:
             return head
         insertions = self._table.insertions
-        head = RequestHead(self.fields(block), self._limit)
+        head = self._head(self.fields(block))
         if self._table.insertions == insertions and not _resizes(block) and self._worth_caching(block, head):
             if len(self._cache) >= _CACHED_BLOCKS:
                 self._cache.clear()
             self._cache[block] = head
         return head
+
+    def _head(self, fields: list[tuple[bytes, bytes]]) -> RequestHead:
+        at = next((at for at, (name, _) in enumerate(fields) if name == VARYING), None)
+        if at is None:
+            return RequestHead(fields, self._limit)
+        value = fields[at][1]
+        fields[at] = (VARYING, b"")
+        shape = tuple(fields)
+        like = self._shapes.get(shape)
+        if like is not None and len(value) <= _VARYING_MAX_BYTES and not _BAD_VALUE.search(value):
+            return like.with_varying(value)
+        fields[at] = (VARYING, value)
+        head = RequestHead(fields, self._limit)
+        if not head.problem and self._worth_keeping(fields):
+            if len(self._shapes) >= _CACHED_BLOCKS:
+                self._shapes.clear()
+            self._shapes[shape] = head
+        return head
+
+    def _worth_keeping(self, fields: list[tuple[bytes, bytes]]) -> bool:
+        """Whether a head is small, whatever the value of VARYING, and has that once."""
+        size = sum(len(name) + len(value) + _ENTRY_OVERHEAD for name, value in fields) + _VARYING_MAX_BYTES
+        return size <= min(_CACHED_BLOCK_MAX_BYTES, self._limit) and [name for name, _ in fields].count(VARYING) == 1
 
     def _worth_caching(self, block: bytes, head: RequestHead) -> bool:
         """Whether it is small, packed and unpacked, so that the whole cache of a connection is."""
@@ -169,7 +201,7 @@ class HeadDecoder:
             raise Http2Error(ErrorCode.COMPRESSION_ERROR, "a header block with many table size updates")
         insertions = self._table.insertions
         try:
-            return [(name, value) for name, value in self._decoder.decode(block, raw=True)]
+            return self._unpacker.unpack(block)
         except OversizedHeaderListError:
             raise Http2Error(ErrorCode.ENHANCE_YOUR_CALM, "a header list beyond all measure") from None
         except (HPACKError, IndexError, ValueError) as problem:

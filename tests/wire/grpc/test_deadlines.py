@@ -1,6 +1,7 @@
 """Deadlines, parked calls and cancellation, on a clock that the test moves."""
 
 import pytest
+from hpack import Encoder
 
 from emulator.api import pb
 from emulator.api.catalogue import RPCS
@@ -9,7 +10,7 @@ from emulator.api.replies import Parked
 from emulator.errors import Code, PubsubError
 from emulator.wire.grpc.heads import GrpcHead, read
 from emulator.wire.grpc.server import GrpcServer
-from emulator.wire.http2.heads import RequestHead
+from emulator.wire.http2.heads import HeadDecoder, RequestHead
 from tests.api.world import ORDERS, PULLED, World
 from tests.wire.grpc.memory import Fake, Lab, Peer, Served, framed, head, path_of
 
@@ -392,3 +393,23 @@ class TestPull:
         assert world.broker.counts()["waiting_pulls"] == 0
         world.publish(ORDERS, "hello")
         assert len(world.pull(PULLED)) == 1
+
+
+@pytest.mark.rule("T36")
+@pytest.mark.parametrize("before", ["1S", "no time"])
+@pytest.mark.parametrize("after", ["2m", "no time", ""])
+@pytest.mark.parametrize("more", [(), (("grpc-encoding", "gzip"),), (("grpc-encoding", "rot13"),)])
+def test_a_deadline_that_follows_another_is_read_for_itself(
+    before: str, after: str, more: tuple[tuple[str, str], ...]
+) -> None:
+    decoder, encoder = HeadDecoder(65_536), Encoder()
+
+    def grpc(text: str) -> GrpcHead:
+        return read(decoder.request(encoder.encode(head(GET_TOPIC, ("grpc-timeout", text), *more))))
+
+    grpc(before)
+    second = grpc(after)
+
+    alone = read(HeadDecoder(65_536).request(Encoder().encode(head(GET_TOPIC, ("grpc-timeout", after), *more))))
+    assert (second.http_status, second.timeout, second.encoding) == (alone.http_status, alone.timeout, alone.encoding)
+    assert str(second.error) == str(alone.error)

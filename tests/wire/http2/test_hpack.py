@@ -413,3 +413,53 @@ def test_what_is_beyond_the_limit_is_not_looked_at() -> None:
     head = RequestHead([*start, (b"NOT A NAME", b"\0")], 65_536)
 
     assert (head.too_large, head.problem, head.path) == (True, "", "/p")
+
+
+TIMEOUT = b"grpc-timeout"
+
+
+def fields_with(*timeouts: bytes, early: bool = False) -> list[tuple[bytes, bytes]]:
+    """A request's fields with so many timeouts at their end, or before its last pseudo-header."""
+    fields = [(b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/x"), (b"te", b"trailers")]
+    at = 2 if early else len(fields)
+    return [*fields[:at], *((TIMEOUT, value) for value in timeouts), *fields[at:]]
+
+
+class TestVaryingTimeouts:
+    """Heads that differ in one value are made from one another, and are as if they were not."""
+
+    @pytest.mark.rule("T21", "T36")
+    @pytest.mark.parametrize("early", [False, True])
+    @pytest.mark.parametrize(
+        "later", [(b"2S",), (b"",), (b"59999999u",), (b"x" * 17,), (b" 2S",), (b"2\0S",), (b"2S", b"3S"), ()]
+    )
+    def test_a_later_head_is_what_it_would_be_alone(self, later: tuple[bytes, ...], early: bool) -> None:
+        heads = HeadDecoder(LIMIT)
+        encoder = Encoder()
+        for first in ((b"1S",), (b"1S", b"2S")):
+            heads.request(encoder.encode(fields_with(*first, early=early)))
+
+        head = heads.request(encoder.encode(fields_with(*later, early=early)))
+
+        alone = RequestHead(fields_with(*later, early=early), LIMIT)
+        assert (outcome(head), head.headers, head.problem) == (outcome(alone), alone.headers, alone.problem)
+
+    @pytest.mark.rule("T21", "T29")
+    def test_one_just_below_the_limit_is_no_model_for_one_above_it(self) -> None:
+        size = sum(len(name) + len(value) + 32 for name, value in fields_with(b"1S"))
+        heads = HeadDecoder(size + 1)
+        encoder = Encoder()
+        assert not heads.request(encoder.encode(fields_with(b"1S"))).too_large
+
+        assert heads.request(encoder.encode(fields_with(b"1000S"))).too_large
+
+    @pytest.mark.rule("T21")
+    def test_what_is_kept_is_little(self) -> None:
+        heads = HeadDecoder(LIMIT)
+        encoder = Encoder()
+        for number in range(1_000):
+            heads.request(encoder.encode([*fields_with(b"1S"), (b"n", b"%d" % number)]))
+            heads.request(encoder.encode([*fields_with(b"1S"), (b"n", b"%d" % number + bytes(5_000))]))
+
+        assert len(heads._shapes) <= 64
+        assert all(len(repr(shape)) < 5_000 for shape in heads._shapes)
