@@ -31,7 +31,7 @@ else
 endif
 
 test-slow: $(DEV) $(NODE) ## the tests that take long; having none is no failure
-	$(PYTEST) tests compat_tests -m slow $(ARGS) || [ $$? -eq 5 ]
+	$(PYTEST) tests compat_tests -m slow -n 2 $(ARGS) || [ $$? -eq 5 ]
 
 check: lint types test ## what has to pass before a commit
 
