@@ -120,3 +120,10 @@ def _in_label(character: str) -> bool:
 def check_kms_key(name: str, argument: str) -> None:
     if name and not _KMS_KEY.fullmatch(name):
         raise errors.malformed(argument, name, "projects/*/locations/*/keyRings/*/cryptoKeys/*")
+
+
+def check_ack_request_size(request: Message, limits: Limits) -> None:
+    """Raise INVALID_ARGUMENT for acks or modacks of more bytes than a request may have (service.md §7.1.9)."""
+    size = request.ByteSize()
+    if size > limits.ack_request_max_bytes:
+        raise errors.ack_request_too_large(size, limits.ack_request_max_bytes)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from emulator import errors, names
 from emulator.api import pb
+from emulator.api.fields import check_ack_request_size
 from emulator.api.received import received
 from emulator.clock import NS_PER_S
 from emulator.engine.broker import Broker
@@ -89,7 +90,8 @@ class StreamingPull:
     # Requests
 
     def message(self, request: pb.StreamingPullRequest) -> None:
-        """Every request: nothing of it happens unless all of it can."""
+        """Every request: nothing of it happens unless all of it can. Raises INVALID_ARGUMENT, NOT_FOUND and so on."""
+        check_ack_request_size(request, self._broker.limits)
         if self._subscription is None:
             self._first(request)
         else:

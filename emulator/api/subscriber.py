@@ -5,7 +5,7 @@ from functools import partial
 
 from emulator import errors, names
 from emulator.api import pb, subscriptions
-from emulator.api.fields import warn_of_missing_effects
+from emulator.api.fields import check_ack_request_size, warn_of_missing_effects
 from emulator.api.paging import page
 from emulator.api.received import received
 from emulator.api.replies import Parked, Undoable
@@ -76,13 +76,13 @@ class Subscriber:
 
     def modify_ack_deadline(self, request: pb.ModifyAckDeadlineRequest) -> pb.Empty:
         self._named(request.subscription, "subscription")
-        self._check_ack_request_size(request)
+        check_ack_request_size(request, self._broker.limits)
         self._broker.modify_ack_deadline(request.subscription, request.ack_ids, request.ack_deadline_seconds)
         return pb.Empty()
 
     def acknowledge(self, request: pb.AcknowledgeRequest) -> pb.Empty:
         self._named(request.subscription, "subscription")
-        self._check_ack_request_size(request)
+        check_ack_request_size(request, self._broker.limits)
         self._broker.acknowledge(request.subscription, request.ack_ids)
         return pb.Empty()
 
@@ -122,11 +122,6 @@ class Subscriber:
             topic = resource.dead_letter_policy.dead_letter_topic
             names.check(topic, names.TOPICS, "dead_letter_policy.dead_letter_topic")
             self._broker.topics.get(topic)
-
-    def _check_ack_request_size(self, request: pb.AcknowledgeRequest | pb.ModifyAckDeadlineRequest) -> None:
-        size, limit = request.ByteSize(), self._broker.limits.ack_request_max_bytes
-        if size > limit:
-            raise errors.ack_request_too_large(size, limit)
 
     def _free_name(self, project: str) -> str:
         """A random name that is not taken, for a subscription that came without one (service.md §1.2)."""

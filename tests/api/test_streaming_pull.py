@@ -304,6 +304,20 @@ class TestLaterRequests:
         assert "argument=ack_ids" in str(client.call.error)
         assert messages(busy) == before
 
+    @pytest.mark.rule("S7.1.9", "B026")
+    @pytest.mark.parametrize(("count", "ended"), [(20_164, None), (20_165, Code.INVALID_ARGUMENT)])
+    def test_of_more_than_512_kib_end_the_stream_and_settle_nothing(
+        self, busy: World, count: int, ended: Code | None
+    ) -> None:
+        client = Client.opened(busy)
+        client.read()
+        before = messages(busy)
+
+        client.send(ackIds=[busy.known[ACK_ID]] * count)  # 26 bytes each
+
+        assert client.call.ended is ended
+        assert (messages(busy) == before) == (ended is not None)
+
     @pytest.mark.rule("S7.3.2", "S7.3.3")
     @pytest.mark.parametrize("bad", [{"streamAckDeadlineSeconds": 5}, {"maxOutstandingBytes": 1}])
     def test_that_are_refused_for_anything_acknowledge_nothing(self, busy: World, bad: dict[str, Any]) -> None:
