@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final
 
 from bench import slowed
+from emulator.cli import collect_less
 from emulator.clock import NS_PER_S, FakeClock
 from emulator.engine.broker import Broker
 from emulator.engine.values import Draft, SubscriptionSettings, TopicSettings
@@ -155,6 +156,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("messages", type=int, help="messages a turn")
     parser.add_argument("--slow-down", default="", help="as bench.slowed takes it")
     given = parser.parse_args(argv)
+    collect_less()  # as the server does
     slowed.slow_down(slowed.parse(given.slow_down))
     measure_depth(_WARM_UP, _WARM_UP // 20)
     measure = {DEPTH: measure_depth, FANOUT: measure_fanout, TOPICS: measure_topics}[given.what]

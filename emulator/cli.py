@@ -175,7 +175,7 @@ def _start(settings: Settings, ignored: Sequence[str]) -> int:
         for warning in settings.warnings:
             logger.warning("%s", warning)
         _raise_file_limit()
-        _collect_less()
+        collect_less()
 
         import asyncio
 
@@ -190,7 +190,7 @@ def _start(settings: Settings, ignored: Sequence[str]) -> int:
     return 0
 
 
-def _collect_less() -> None:
+def collect_less() -> None:
     """Look for unreachable cycles less often: a backlog is many objects without any, and each look goes through it."""
     gc.set_threshold(20_000, 20, 100)
 

@@ -584,7 +584,7 @@ def assert_failed(done: subprocess.CompletedProcess[str], code: int, problem: st
 def test_the_command_looks_for_cycles_less_often_than_python_does() -> None:
     before = gc.get_threshold()
     try:
-        cli._collect_less()
+        cli.collect_less()
         after = gc.get_threshold()
     finally:
         gc.set_threshold(*before)
