@@ -24,13 +24,11 @@ from emulator.wire.http2.connection import Connection
 from emulator.wire.http2.frames import Http2Error
 from emulator.wire.http2.heads import RequestHead
 from emulator.wire.http2.stream import Stream
-from emulator.wire.postie import ConnectionOutbox
+from emulator.wire.postie import TURN_S, ConnectionOutbox
 
 logger = logging.getLogger(__name__)
 
 _FRAMES_AT_ONCE: Final = 64
-# Inline work that may pass before other connections get their turn (clients.md T34).
-_TURN_S: Final = 0.005
 _WRITE_HIGH_WATER_BYTES: Final = 262_144
 _HELD_MAX_BYTES: Final = 134_217_728
 _QUEUED_MAX_BYTES: Final = 134_217_728
@@ -153,7 +151,7 @@ class GrpcConnection(asyncio.Protocol):
 
     def _turn(self) -> None:
         """Handle what was received, for a bounded time; the rest comes after others had their turn."""
-        until = time.monotonic() + _TURN_S
+        until = time.monotonic() + TURN_S
         sender = self._http2.sender
 
         def enough() -> bool:
@@ -201,6 +199,8 @@ class GrpcConnection(asyncio.Protocol):
         if self._transport is not None and not self._over and not self._writing_paused:
             self._transport.resume_reading()
             self._turn()
+        elif self._peer_is_done:
+            self._hang_up()
 
     def pause_writing(self) -> None:
         self._writing_paused = True
@@ -225,7 +225,7 @@ class GrpcConnection(asyncio.Protocol):
     def _answer_some(self) -> None:
         if self._writing_paused:
             return  # `resume_writing` goes on
-        until = time.monotonic() + _TURN_S
+        until = time.monotonic() + TURN_S
         sender = self._http2.sender
         self._in_turn = True
         try:

@@ -223,6 +223,18 @@ class TestFairness:
         assert set(loud.statuses().values()) == {Code.OK}
         assert len(fake.calls) == 1_000
 
+    def test_one_that_does_not_read_either_is_dropped(self, lab: Lab, fake: Fake) -> None:
+        loud = fake.raw_peer()
+        loud.transport.deliver(b"".join(calls(1_000)))
+        loud.transport.stop_sending()
+        fake.connections[0].pause_writing()
+
+        lab.turn(2)
+        lab.advance(1)
+
+        assert len(fake.calls) < 1_000
+        assert fake.server.counts()["connections"] == 0
+
     def test_a_peer_that_goes_meanwhile_is_forgotten(self, lab: Lab, fake: Fake) -> None:
         loud = fake.raw_peer()
         loud.transport.deliver(b"".join(calls(1_000)))
