@@ -57,11 +57,18 @@ class Limits:
     pull_wait_s: int = 5
     reply_max_bytes: int = 4_000_000
 
+    # Of one stream, however much credit it has, so that a stalled reader cannot swallow the backlog (outbox.md O9).
+    unwritten_max_messages: int = 1_000
+    unwritten_max_bytes: int = 104_857_600
+
     page_size_default: int = 100
     page_size_max: int = 1_000
 
 
 STRICT = Limits()
+
+# Events that wait for one reader of a feed, unless it asks for another number (outbox.md O3).
+MAX_PENDING_DEFAULT = 1_000
 
 # Set by the transports, not by the service: what one request may hold (clients.md T6, T7a).
 REQUEST_BODY_MAX_BYTES = 32 * 1024 * 1024

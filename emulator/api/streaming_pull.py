@@ -193,11 +193,10 @@ class StreamingPull:
 
     def _stop(self) -> Leases:
         """Take nothing more; what was never written."""
-        unwritten = list(self._pile.close())
-        if self._subscription is not None and self._stream is not None:
-            self._subscription.stop_stream(self._stream)
-            self._stream.close()
-        return unwritten
+        if self._subscription is None or self._stream is None:
+            return self._pile.close()
+        self._subscription.stop_stream(self._stream)
+        return self._stream.close()
 
     def take_back(self, leases: Leases) -> None:
         if self._subscription is not None:

@@ -50,8 +50,8 @@ class Entry:
 class Consumer(Protocol):
     """Whoever takes messages: a waiting Pull, a stream, a push worker. It never blocks and is never awaited.
 
-    `in_line` belongs to the subscription's `Turns`. `number` tells a stream from others of its subscription, 0 is no
-    stream.
+    `in_line` belongs to the subscription's `Consumers`. `number` tells a stream from others of its subscription; 0 is
+    no stream.
     """
 
     in_line: bool

@@ -7,8 +7,7 @@ from typing import Any, Final, Protocol
 
 from emulator import errors
 from emulator.engine.entries import RECEIVED_BYTES, Lease, Leases
-
-MAX_PENDING_DEFAULT: Final = 1_000
+from emulator.limits import MAX_PENDING_DEFAULT
 
 Event = Mapping[str, Any]
 

@@ -6,10 +6,7 @@ from typing import Protocol
 from emulator.engine.entries import Lease, Leases
 from emulator.engine.outbox import Pile
 from emulator.errors import PubsubError
-
-# What may wait unwritten, however much credit there is, so that a stalled reader cannot swallow the backlog.
-_UNWRITTEN_MAX = 1_000
-_UNWRITTEN_MAX_BYTES = 104_857_600
+from emulator.limits import Limits
 
 
 class Owner(Protocol):
@@ -37,6 +34,8 @@ class Stream:
         "_bytes",
         "_max_bytes",
         "_max_messages",
+        "_max_unwritten",
+        "_max_unwritten_bytes",
         "_messages",
         "_owner",
         "_pile",
@@ -53,11 +52,14 @@ class Stream:
         max_messages: int,
         max_bytes: int,
         owner: Owner,
+        limits: Limits,
     ) -> None:
         self.number = number
         self._pile = pile
         self._max_messages = max_messages if max_messages > 0 else sys.maxsize
         self._max_bytes = max_bytes if max_bytes > 0 else sys.maxsize
+        self._max_unwritten = limits.unwritten_max_messages
+        self._max_unwritten_bytes = limits.unwritten_max_bytes
         self._messages = 0
         self._bytes = 0
         self._owner: Owner | None = owner
@@ -70,8 +72,8 @@ class Stream:
             not pile.shut
             and self._messages < self._max_messages
             and self._bytes < self._max_bytes
-            and pile.count < _UNWRITTEN_MAX
-            and pile.bytes < _UNWRITTEN_MAX_BYTES
+            and pile.count < self._max_unwritten
+            and pile.bytes < self._max_unwritten_bytes
         )
 
     def take(self, lease: Lease) -> None:

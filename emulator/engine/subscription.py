@@ -150,7 +150,7 @@ class Subscription:
         """
         self.require_pullable()
         self._stream_count += 1
-        stream = Stream(self._stream_count, pile, ack_deadline, max_messages, max_bytes, owner)
+        stream = Stream(self._stream_count, pile, ack_deadline, max_messages, max_bytes, owner, self._limits)
         self._consumers.open(stream)
         self.resume(stream)
         return stream
@@ -164,11 +164,6 @@ class Subscription:
         """It takes nothing more; what it has is still its own."""
         if self._consumers.drop(stream):
             self.touch()
-
-    def close_stream(self, stream: Stream) -> None:
-        """It is gone: what was never written waits again, what was stays leased until its deadline (V14, O16)."""
-        self.stop_stream(stream)
-        self.give_back(stream.close())
 
     def ack_id(self, lease: Lease) -> str:
         """The ack id of a live lease."""

@@ -6,13 +6,13 @@ import time
 from typing import Final, Protocol
 
 from emulator.engine.entries import Lease
-from emulator.engine.outbox import MAX_PENDING_DEFAULT, Event, Letter, Outbox, Parcel, Pile, Recipient
-from emulator.limits import STRICT
+from emulator.engine.outbox import Event, Letter, Outbox, Parcel, Pile, Recipient
+from emulator.limits import MAX_PENDING_DEFAULT, STRICT
 
 logger = logging.getLogger(__name__)
 
-# Work that may pass before others get their turn (clients.md T34).
-_TURN_S: Final = 0.005
+# Inline work that may pass before other connections get their turn (clients.md T34).
+TURN_S: Final = 0.005
 
 
 class Connection(Protocol):
@@ -71,13 +71,13 @@ class ConnectionOutbox:
             self._task = loop.create_task(self._drain())
 
     async def _drain(self) -> None:
-        until = time.monotonic() + _TURN_S
+        until = time.monotonic() + TURN_S
         while not self.outbox.closed:
             item = self.outbox.take()
             if item is None:
                 self._news.clear()
                 await self._news.wait()
-                until = time.monotonic() + _TURN_S
+                until = time.monotonic() + TURN_S
                 continue
             try:
                 await self._connection.push(item)
@@ -93,7 +93,7 @@ class ConnectionOutbox:
                 until = -1.0  # what was given back may be here again at once
             if time.monotonic() >= until:
                 await asyncio.sleep(0)
-                until = time.monotonic() + _TURN_S
+                until = time.monotonic() + TURN_S
 
     def _give_up(self, item: Parcel | Letter) -> None:
         if isinstance(item, Parcel):

@@ -195,7 +195,8 @@ class Reader:
 
     def close(self) -> None:
         """It goes away."""
-        self._subscription.close_stream(self.stream)
+        self._subscription.stop_stream(self.stream)
+        self.give_back(self.stream.close())
 
     @property
     def deliveries(self) -> list[Delivery]:

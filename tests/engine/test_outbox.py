@@ -4,8 +4,9 @@ from itertools import pairwise
 
 import pytest
 
-from emulator.engine.outbox import MAX_PENDING_DEFAULT, Letter, Outbox
+from emulator.engine.outbox import Letter, Outbox
 from emulator.errors import Code, PubsubError
+from emulator.limits import MAX_PENDING_DEFAULT
 from tests.engine.streams import Shelf, drain, letters, outbox, seen, send
 
 

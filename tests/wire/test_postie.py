@@ -9,9 +9,10 @@ from types import SimpleNamespace
 import pytest
 
 from emulator.engine.entries import Entry, Lease, Leases
-from emulator.engine.outbox import MAX_PENDING_DEFAULT, Letter, Outbox, Parcel, Pile
+from emulator.engine.outbox import Letter, Outbox, Parcel, Pile
 from emulator.engine.pulls import Pull
 from emulator.errors import Code, PubsubError
+from emulator.limits import MAX_PENDING_DEFAULT
 from emulator.wire import postie as postie_module
 from emulator.wire.postie import ConnectionOutbox
 from tests.engine.helpers import SUBSCRIPTION, TOPIC, World, message

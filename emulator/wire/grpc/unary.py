@@ -52,7 +52,7 @@ class Refusal:
 class UnaryCall:
     """Collects one message, dispatches it inline, writes the reply. No task; a timer only while it waits.
 
-    It waits when it is parked, and when its request took more than one turn to arrive.
+    It waits when it is parked, when its request takes more than one turn to arrive, and when its reply has no window.
     """
 
     __slots__ = (

@@ -9,7 +9,7 @@ from hpack.hpack import encode_integer
 from hpack.table import HeaderTable
 
 from emulator.wire.http2.frames import ErrorCode, Http2Error, StreamError
-from emulator.wire.http2.unpacking import Unpacker
+from emulator.wire.http2.unpacking import ENTRY_OVERHEAD, Unpacker, resizes
 
 _CACHED_BLOCKS: Final = 64
 _CACHED_BLOCK_MAX_BYTES: Final = 4_096
@@ -18,7 +18,6 @@ _VARYING_MAX_BYTES: Final = 16
 _BOMB_BYTES: Final = 262_144
 # A block may begin with two, the smallest size and the last (RFC 7541 §4.2).
 _THREE_RESIZES: Final = re.compile(rb"(?:[\x20-\x3e]|\x3f[\x80-\xff]*[\x00-\x7f]){3}")
-_ENTRY_OVERHEAD: Final = 32
 _DEFAULT_TABLE_SIZE: Final = 4096
 
 # The header that differs from call to call of clients that set deadlines.
@@ -106,7 +105,7 @@ def _within(fields: Sequence[tuple[bytes, bytes]], limit: int) -> tuple[Sequence
     """
     size = 0
     for count, (name, value) in enumerate(fields):
-        size += len(name) + len(value) + _ENTRY_OVERHEAD
+        size += len(name) + len(value) + ENTRY_OVERHEAD
         if size > limit:
             return fields[: max(count, len(_REQUEST_PSEUDO))], True
     return fields, False
@@ -162,7 +161,7 @@ class HeadDecoder:
             return head
         insertions = self._table.insertions
         head = self._head(self.fields(block))
-        if self._table.insertions == insertions and not _resizes(block) and self._worth_caching(block, head):
+        if self._table.insertions == insertions and not resizes(block) and self._worth_caching(block, head):
             if len(self._cache) >= _CACHED_BLOCKS:
                 self._cache.clear()
             self._cache[block] = head
@@ -188,7 +187,7 @@ class HeadDecoder:
 
     def _worth_keeping(self, fields: list[tuple[bytes, bytes]]) -> bool:
         """Whether a head is small, whatever the value of VARYING, and has that once."""
-        size = sum(len(name) + len(value) + _ENTRY_OVERHEAD for name, value in fields) + _VARYING_MAX_BYTES
+        size = sum(len(name) + len(value) + ENTRY_OVERHEAD for name, value in fields) + _VARYING_MAX_BYTES
         return size <= min(_CACHED_BLOCK_MAX_BYTES, self._limit) and [name for name, _ in fields].count(VARYING) == 1
 
     def _worth_caching(self, block: bytes, head: RequestHead) -> bool:
@@ -207,16 +206,11 @@ class HeadDecoder:
         except (HPACKError, IndexError, ValueError) as problem:
             raise Http2Error(ErrorCode.COMPRESSION_ERROR, f"undecodable header block: {problem}") from None
         finally:
-            if self._table.insertions != insertions or _resizes(block):
+            if self._table.insertions != insertions or resizes(block):
                 self._cache.clear()
 
     def __repr__(self) -> str:
         return f"<HeadDecoder insertions={self._table.insertions} cached={len(self._cache)}>"
-
-
-def _resizes(block: bytes) -> bool:
-    """Whether a block begins with a dynamic table size update, the only place for one (RFC 7541 §4.2)."""
-    return block[:1] != b"" and block[0] & 0xE0 == 0x20
 
 
 def encode(fields: Iterable[tuple[str, str]]) -> bytes:

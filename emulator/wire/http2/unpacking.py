@@ -16,7 +16,7 @@ Fields = list[tuple[bytes, bytes]]
 
 _STATIC: Final = HeaderTable.STATIC_TABLE
 _STATIC_SIZE: Final = len(_STATIC)
-_ENTRY_OVERHEAD: Final = 32
+ENTRY_OVERHEAD: Final = 32
 
 
 class CountingTable(HeaderTable):
@@ -48,7 +48,7 @@ class Unpacker:
         if position == len(block):
             return fields
         rest = block[position:] if position else block
-        if position and rest[0] & 0xE0 == 0x20:
+        if position and resizes(rest):
             raise HPACKDecodingError("Table size update not at the start of the block")
         self._decoder.max_header_list_size = room
         fields += [(name, value) for name, value in self._decoder.decode(rest, raw=True)]
@@ -91,7 +91,7 @@ class Unpacker:
                 if indexed:
                     self.table.add(*field)
             position = after
-            room -= len(field[0]) + len(field[1]) + _ENTRY_OVERHEAD
+            room -= len(field[0]) + len(field[1]) + ENTRY_OVERHEAD
             if room < 0:
                 raise OversizedHeaderListError("A header list larger than the limit has been received")
             fields.append(field)
@@ -99,3 +99,8 @@ class Unpacker:
 
     def __repr__(self) -> str:
         return f"<Unpacker insertions={self.table.insertions}>"
+
+
+def resizes(block: bytes) -> bool:
+    """Whether a block begins with a dynamic table size update, the only place for one (RFC 7541 §4.2)."""
+    return block[:1] != b"" and block[0] & 0xE0 == 0x20

@@ -1,8 +1,6 @@
 """Streams against the ledger under any sequence of calls, stalls and losses, and proof that this would find a fault."""
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -18,6 +16,7 @@ from emulator.engine.subscription import Subscription
 from emulator.wire.grpc.calls import StreamingCall
 from emulator.wire.grpc.server import GrpcConnection
 from emulator.wire.http2.sending import Sender
+from tests.engine.faults import Fault, Original, does_nothing
 from tests.wire.grpc.stream_machine import StreamMachine
 
 # Measuring coverage makes these runs three times as long, and the tests beside them cover every branch.
@@ -47,27 +46,6 @@ def test_streams_do_what_the_ledger_allows() -> None:
 @pytest.mark.timeout(3_600)
 def test_streams_do_what_the_ledger_allows_for_long_and_never_the_same() -> None:
     run_state_machine_as_test(StreamMachine, settings=LONG)
-
-
-Original = Callable[..., Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """Puts `method` in the place of `owner`'s method `name`; `method` takes the original before its own arguments."""
-
-    title: str
-    owner: Any
-    name: str
-    method: Callable[..., Any]
-
-    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        original, method = getattr(self.owner, self.name), self.method
-        monkeypatch.setattr(self.owner, self.name, lambda *args, **kwargs: method(original, *args, **kwargs))
-
-
-def does_nothing(original: Original, *args: object) -> None:
-    pass
 
 
 def is_always_met(original: Original, *args: object) -> bool:
