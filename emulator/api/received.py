@@ -30,7 +30,7 @@ _SHORT: Final = tuple(bytes((size,)) for size in range(128))
 def received(subscription: Subscription, leases: Iterable[Lease]) -> bytes:
     """`received_messages` of a response, serialized; leases that have ended are left out (service.md §7.1)."""
     ack_id = subscription.ack_ids.encode
-    shows_attempts = subscription.settings.shows_attempts
+    shows_attempts = subscription.settings.dead_letter is not None
     times: dict[int, bytes] = {}
     out: list[bytes] = []
     for lease in leases:

@@ -5,14 +5,16 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from emulator import errors, names
 from emulator.api import pb
+from emulator.api.confirmations import Confirmations
 from emulator.api.fields import check_ack_request_size
 from emulator.api.received import received
 from emulator.clock import NS_PER_S
-from emulator.engine.broker import Broker
+from emulator.engine.broker import Broker, refused
 from emulator.engine.entries import Lease, Leases
 from emulator.engine.outbox import Outbox
 from emulator.engine.subscription import Subscription
 from emulator.errors import PubsubError
+from emulator.errors import grpc as grpc_errors
 
 if TYPE_CHECKING:
     from emulator.engine.streams import Stream
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 # Go's and Java's clients note the time of a ping after they have sent it. An answer that is there before, as over the
 # loopback it may be, looks to them like one to an earlier ping, and they reopen the stream 15 s later.
 PONG_DELAY_S: Final = 0.02
+
+# An ack id of a confirmation, with its tag and its length.
+_CONFIRMED_BYTES: Final = 26
 
 _FIRST_ONLY: Final = ("subscription", "max_outstanding_messages", "max_outstanding_bytes", "protocol_version")
 
@@ -68,6 +73,7 @@ class StreamingPull:
     __slots__ = (
         "_broker",
         "_call",
+        "_confirmations",
         "_heartbeats",
         "_last",
         "_owes_properties",
@@ -84,6 +90,7 @@ class StreamingPull:
         self._stream: Stream | None = None
         self._heartbeats = False
         self._owes_properties = False
+        self._confirmations = Confirmations()
         # Of a stream that is ending: the delivery whose bytes have not all left.
         self._last: Lease | None = None
 
@@ -149,13 +156,27 @@ class StreamingPull:
         by_term: dict[int, list[str]] = {}
         for ack_id, seconds in zip(request.modify_deadline_ack_ids, request.modify_deadline_seconds, strict=True):
             by_term.setdefault(seconds, []).append(ack_id)
-        extended = [(seconds, self._broker.decode(subscription, ids)) for seconds, ids in by_term.items()]
+        extended = [(seconds, ids, self._broker.decode(subscription, ids)) for seconds, ids in by_term.items()]
+        self._require_room_to_confirm(len(acked) + len(request.modify_deadline_ack_ids))
         subscription.touch()
+        confirmations = self._confirmations if subscription.settings.exactly_once else None
         if acked:
-            subscription.acknowledge(acked)
-        for seconds, deliveries in extended:
-            subscription.modify_ack_deadline(deliveries, seconds)
-        return bool(request.ack_ids or by_term)
+            failures = subscription.acknowledge(acked)
+            if confirmations is not None:
+                confirmations.add_acks(request.ack_ids, refused(request.ack_ids, acked, failures))
+        for seconds, ids, deliveries in extended:
+            failures = subscription.modify_ack_deadline(deliveries, seconds)
+            if confirmations is not None:
+                confirmations.add_modacks(ids, refused(ids, deliveries, failures))
+        if self._confirmations.count:
+            self._pile.note()
+        return bool(acked or by_term)
+
+    def _require_room_to_confirm(self, count: int) -> None:
+        """Raises RESOURCE_EXHAUSTED when a peer settles and settles, and never reads what came of it."""
+        limit = self._broker.limits.reply_max_bytes
+        if (self._confirmations.count + count) * _CONFIRMED_BYTES > limit:
+            raise grpc_errors.too_much_unanswered(limit)
 
     def half_closed(self) -> None:
         """The client sends no more: what is queued for it still leaves, as far as there is room, and then an OK."""
@@ -164,7 +185,7 @@ class StreamingPull:
         self._subscription.stop_stream(self._stream)
         while (parcel := self._pile.next(self._broker.limits.reply_max_bytes)) is not None:
             self.deliver(parcel.leases)
-        if self._owes_properties:
+        if self._owes_properties or self._confirmations.count:
             self._send_properties()
         self._last = self._pile.incomplete
         unwritten = [lease for lease in self._stop() if lease is not self._last]
@@ -239,7 +260,7 @@ class StreamingPull:
     def _write(self, leases: Leases) -> None:
         if leases:
             self._send_messages(leases)
-        elif self._owes_properties:
+        elif self._owes_properties or self._confirmations.count:
             self._send_properties()
         if not self._call.room():
             self._pile.shut = True
@@ -253,9 +274,10 @@ class StreamingPull:
             self._pile.hold_back(leases[-1])  # only the last can be too large for the window
 
     def _send_properties(self) -> None:
+        """A response without messages, with what there is to confirm."""
         assert self._subscription is not None
         self._owes_properties = False
-        self._call.send_bytes(_properties(self._subscription))
+        self._call.send_bytes(self._confirmations.take() + _properties(self._subscription))
 
     def _take_more(self) -> None:
         if self._subscription is not None and self._stream is not None:

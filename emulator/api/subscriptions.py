@@ -8,7 +8,7 @@ from emulator.api.fields import check_duration, check_labels, check_representabl
 from emulator.api.masks import Maskable
 from emulator.clock import NS_PER_S
 from emulator.engine.subscription import Subscription
-from emulator.engine.values import DeliveryKind, SubscriptionSettings
+from emulator.engine.values import DeadLetterPolicy, DeliveryKind, RetryPolicy, SubscriptionSettings
 from emulator.limits import Limits
 
 MASKABLE = Maskable(
@@ -34,11 +34,6 @@ _EXPORTS = (DeliveryKind.BIGQUERY, DeliveryKind.CLOUD_STORAGE, DeliveryKind.BIGT
 
 # Kept and returned, but without effect until the engine learns them; whoever sets one is told in the log.
 NOT_YET = (
-    "enable_message_ordering",
-    "enable_exactly_once_delivery",
-    "dead_letter_policy",
-    "retry_policy",
-    "filter",
     "retain_acked_messages",
     "message_transforms",
     "push_config.push_endpoint",
@@ -64,17 +59,18 @@ def read(resource: pb.Subscription, limits: Limits, *, creating: bool) -> Subscr
     _complete_ack_deadline(document, limits, creating=creating)
     retention = _complete_retention(document, limits)
     ttl = _complete_expiration(document, limits)
-    _complete_dead_letter_policy(document, limits)
-    _complete_retry_policy(document, limits)
+    dead_letter = _complete_dead_letter_policy(document, limits)
+    retry = _complete_retry_policy(document, limits)
     return SubscriptionSettings(
         ack_deadline=document.ack_deadline_seconds * NS_PER_S,
         retention=retention,
         expiration_ttl=ttl,
         delivery=delivery,
         document=document.SerializeToString(deterministic=True),
-        shows_attempts=document.HasField("dead_letter_policy"),
         exactly_once=document.enable_exactly_once_delivery,
         ordered=document.enable_message_ordering,
+        retry=retry,
+        dead_letter=dead_letter,
     )
 
 
@@ -156,20 +152,21 @@ def _complete_expiration(resource: pb.Subscription, limits: Limits) -> int | Non
     return ttl
 
 
-def _complete_dead_letter_policy(resource: pb.Subscription, limits: Limits) -> None:
+def _complete_dead_letter_policy(resource: pb.Subscription, limits: Limits) -> DeadLetterPolicy | None:
     if not resource.HasField("dead_letter_policy"):
-        return
+        return None
     policy = resource.dead_letter_policy
     if policy.max_delivery_attempts == 0:
         policy.max_delivery_attempts = limits.delivery_attempts_default
     low, high = limits.delivery_attempts_min, limits.delivery_attempts_max
     if not low <= policy.max_delivery_attempts <= high:
         raise errors.out_of_range("dead_letter_policy.max_delivery_attempts", policy.max_delivery_attempts, low, high)
+    return DeadLetterPolicy(policy.dead_letter_topic, policy.max_delivery_attempts)
 
 
-def _complete_retry_policy(resource: pb.Subscription, limits: Limits) -> None:
+def _complete_retry_policy(resource: pb.Subscription, limits: Limits) -> RetryPolicy | None:
     if not resource.HasField("retry_policy"):
-        return
+        return None
     policy = resource.retry_policy
     if not policy.HasField("minimum_backoff"):
         policy.minimum_backoff.seconds = limits.backoff_minimum_default_s
@@ -179,3 +176,4 @@ def _complete_retry_policy(resource: pb.Subscription, limits: Limits) -> None:
     maximum = check_duration(policy.maximum_backoff, "retry_policy.maximum_backoff", 0, limits.backoff_max_s)
     if maximum < minimum:
         raise errors.backoff_order(show_duration(policy.minimum_backoff), show_duration(policy.maximum_backoff))
+    return RetryPolicy(minimum, maximum)

@@ -9,9 +9,7 @@ _SWEEP_FROM = 64
 
 
 class Backlog:
-    """A FIFO of what was never handed out, and a heap of what came back, which is next.
-
-    What came back was the head once, so it is older than all that was never handed out.
+    """A FIFO of what was never handed out, and a heap of what came back or had to wait for others.
 
     An entry that leaves without being taken stays behind as a stale reference: skipped when it surfaces, and swept when
     such references outnumber the waiting entries.
@@ -31,7 +29,7 @@ class Backlog:
         self._waiting += 1
 
     def give_back(self, entry: Entry) -> None:
-        """An entry that was taken waits again, at its old place in the order."""
+        """An entry that is not the newest waits, at its place in the order."""
         entry.place = Place.WAITING
         heapq.heappush(self._returned, (entry.message.number, entry))
         self._waiting += 1
@@ -43,7 +41,7 @@ class Backlog:
             fresh.popleft()
         while returned and returned[0][1].place is not Place.WAITING:
             heapq.heappop(returned)
-        if returned:
+        if returned and not (fresh and fresh[0].message.number < returned[0][0]):
             return returned[0][1]
         return fresh[0] if fresh else None
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from emulator import errors
 from emulator.clock import Clock
 from emulator.engine.ackids import AckIds
+from emulator.engine.holdings import UNKNOWN, AckFailures, Delivery
 from emulator.engine.publishing import check_drafts
 from emulator.engine.pulls import Pull
 from emulator.engine.registry import Registry
@@ -66,6 +67,9 @@ class Broker:
         """
         topic = self.topics.get(name)
         check_drafts(drafts, self.limits)
+        return self._store(topic, drafts)
+
+    def _store(self, topic: Topic, drafts: Sequence[Draft]) -> list[int]:
         publish_time = self.clock.now() // _NS_PER_MS * _NS_PER_MS
         first = self._message_count + 1
         self._message_count += len(drafts)
@@ -78,6 +82,15 @@ class Broker:
         for subscription in topic.attached():
             subscription.offer(messages)
         return [message.number for message in messages]
+
+    # Dead letters (service.md §10)
+
+    def takes(self, topic: str) -> bool:
+        return self.topics.find(topic) is not None
+
+    def forward(self, topic: str, drafts: Sequence[Draft]) -> None:
+        # What the service adds may go beyond what a publisher may send.
+        self._store(self.topics.get(topic), drafts)
 
     # Subscriptions
 
@@ -94,6 +107,7 @@ class Broker:
             self.limits,
             self._ack_ids,
             self._forget,
+            self,
         )
         self.subscriptions.add(name, subscription)
         self._by_number[subscription.number] = subscription
@@ -131,46 +145,50 @@ class Broker:
         return pull
 
     def acknowledge(self, name: str, ack_ids: Sequence[str]) -> None:
-        """Raises NOT_FOUND, INVALID_ARGUMENT; then no id of the request is processed (service.md §7.1)."""
+        """Raises NOT_FOUND, INVALID_ARGUMENT; then no id of the request is processed (service.md §7.1).
+
+        Under exactly-once INVALID_ARGUMENT with an ErrorInfo names those that were not, and the others are (§8).
+        """
         subscription = self.subscriptions.get(name)
         if not ack_ids:
             raise errors.no_ack_ids()
         deliveries = self.decode(subscription, ack_ids)
         subscription.touch()
-        subscription.acknowledge(deliveries)
+        _raise_if_any(refused(ack_ids, deliveries, subscription.acknowledge(deliveries)))
 
     def modify_ack_deadline(self, name: str, ack_ids: Sequence[str], seconds: int) -> None:
-        """Raises NOT_FOUND, INVALID_ARGUMENT; then no id of the request is processed (service.md §7.1.3)."""
+        """Raises as `acknowledge` does (service.md §7.1.3)."""
         subscription = self.subscriptions.get(name)
         self.check_extension("ack_deadline_seconds", seconds)
         if not ack_ids:
             raise errors.no_ack_ids()
         deliveries = self.decode(subscription, ack_ids)
         subscription.touch()
-        subscription.modify_ack_deadline(deliveries, seconds)
+        _raise_if_any(refused(ack_ids, deliveries, subscription.modify_ack_deadline(deliveries, seconds)))
 
     def check_extension(self, argument: str, seconds: int) -> None:
         """Raises INVALID_ARGUMENT unless a deadline can be moved by so much (service.md §7.1.3)."""
         if not 0 <= seconds <= self.limits.ack_deadline_max_s:
             raise errors.out_of_range(argument, seconds, 0, self.limits.ack_deadline_max_s, "seconds")
 
-    def decode(self, subscription: Subscription, ack_ids: Iterable[str]) -> list[tuple[int, int]]:
-        """The deliveries the ids name, without those that nothing here remembers (service.md §7.1.8).
+    def decode(self, subscription: Subscription, ack_ids: Iterable[str]) -> list[Delivery]:
+        """The deliveries that the ids name, for the subscription's own methods, in their order.
 
-        Each is (message number, lease number), for the subscription's own methods. Raises INVALID_ARGUMENT.
+        What nothing here remembers is UNKNOWN (service.md §7.1.8). Raises INVALID_ARGUMENT.
         """
-        deliveries: list[tuple[int, int]] = []
+        deliveries: list[Delivery] = []
         own = subscription.ack_ids.decode
         for ack_id in ack_ids:
             delivery = own(ack_id)
-            if delivery is not None:
-                deliveries.append(delivery)
-                continue
-            decoded = self._ack_ids.decode(ack_id)
-            if decoded.subscription == subscription.number:
-                deliveries.append((decoded.message, decoded.lease))
-            elif decoded.subscription is not None and decoded.subscription in self._by_number:
-                raise errors.foreign_ack_id(ack_id, subscription.name)
+            if delivery is None:
+                decoded = self._ack_ids.decode(ack_id)
+                if decoded.subscription == subscription.number:
+                    delivery = (decoded.message, decoded.lease)
+                elif decoded.subscription is not None and decoded.subscription in self._by_number:
+                    raise errors.foreign_ack_id(ack_id, subscription.name)
+                else:
+                    delivery = UNKNOWN
+            deliveries.append(delivery)
         return deliveries
 
     # The whole
@@ -206,3 +224,16 @@ class Broker:
 
     def __repr__(self) -> str:
         return f"<Broker topics={len(self.topics)} subscriptions={len(self.subscriptions)}>"
+
+
+def refused(ack_ids: Iterable[str], deliveries: Iterable[Delivery], failures: AckFailures) -> dict[str, str]:
+    """Those of the ids whose deliveries were refused, each with its code (service.md §8.5)."""
+    if not failures:
+        return {}
+    pairs = zip(ack_ids, deliveries, strict=True)
+    return {ack_id: failures[delivery].value for ack_id, delivery in pairs if delivery in failures}
+
+
+def _raise_if_any(failures: Mapping[str, str]) -> None:
+    if failures:
+        raise errors.ack_ids_refused(failures)

@@ -4,21 +4,32 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Protocol
 
+from emulator.engine.schedule import NEVER
 from emulator.engine.values import Message
 from emulator.errors import PubsubError
 
 # What a response adds to each message it carries: ack id, delivery attempt, tags and lengths at their longest.
 RECEIVED_BYTES = 40
 
+# No lease has this number.
+_NONE = -1
+
 # What an entry holds once its message is gone, so that a stale reference to the entry keeps no body alive.
 _NO_MESSAGE = Message(0, 0, b"", {}, "", 0)
 
 
 class Place(Enum):
-    """Where a message is: for one subscription always in exactly one place."""
+    """Where a message is: for one subscription always in exactly one place.
+
+    WAITING: anybody may take it. BEHIND: it waits for others of its ordering key, or for whoever has them (service.md
+    §9.3). DELAYED: its back-off lasts (§10.1). ACKED: done, unless one before it of its ordering key fails (§9.6).
+    """
 
     WAITING = "waiting"
+    BEHIND = "behind"
+    DELAYED = "delayed"
     LEASED = "leased"
+    ACKED = "acked"
     GONE = "gone"
 
 
@@ -26,10 +37,11 @@ class Entry:
     """A message in a subscription.
 
     `failures` counts nacks and expiries of written deliveries (service.md §7.1.11); `previous` is the
-    number of the stream that had it last and lost it, 0 for none.
+    number of the stream that had it last and lost it, 0 for none. `due`: the end of its back-off. An ack of the lease
+    with the number `void`, or an earlier one, has no effect (§9.4).
     """
 
-    __slots__ = ("failures", "lease", "message", "place", "previous")
+    __slots__ = ("due", "failures", "lease", "message", "place", "previous", "void")
 
     def __init__(self, message: Message) -> None:
         self.message = message
@@ -37,6 +49,8 @@ class Entry:
         self.failures = 0
         self.lease: Lease | None = None
         self.previous = 0
+        self.due = NEVER
+        self.void = _NONE
 
     def forget(self) -> None:
         """The subscription is done with this message."""
@@ -89,24 +103,24 @@ class Consumer(Protocol):
 
 
 class Lease:
-    """A message handed to one consumer until `deadline`, in nanoseconds on the clock.
+    """A message handed to one consumer until `due`, its ack deadline, in nanoseconds on the clock.
 
     `number` is never reused within a subscription; `entry` is None once the lease has ended. `queued`: it waits in an
     outbox; `written`: its bytes have left.
     """
 
-    __slots__ = ("consumer", "deadline", "entry", "number", "queued", "written")
+    __slots__ = ("consumer", "due", "entry", "number", "queued", "written")
 
-    def __init__(self, number: int, entry: Entry, deadline: int, consumer: Consumer) -> None:
+    def __init__(self, number: int, entry: Entry, consumer: Consumer) -> None:
         self.number = number
         self.entry: Entry | None = entry
-        self.deadline = deadline
+        self.due = NEVER
         self.consumer = consumer
         self.queued = False
         self.written = False
 
     def __repr__(self) -> str:
-        return f"<Lease {self.number} {self.entry!r} until={self.deadline}>"
+        return f"<Lease {self.number} {self.entry!r} until={self.due}>"
 
 
 Leases = Sequence[Lease]

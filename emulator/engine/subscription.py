@@ -1,6 +1,5 @@
-"""A subscription: what waits, what is leased, and the pump where the two meet."""
+"""A subscription: its messages, who takes them, and the pump where the two meet."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -8,10 +7,10 @@ from emulator import errors
 from emulator.clock import NS_PER_S, Clock
 from emulator.engine.ackids import AckIds
 from emulator.engine.alarm import Alarm
-from emulator.engine.backlog import Backlog
 from emulator.engine.consumers import Consumers
-from emulator.engine.entries import Consumer, Entry, Lease, Leases, Place
-from emulator.engine.leases import Deadlines
+from emulator.engine.dead_letters import DeadLetterOffice
+from emulator.engine.entries import Consumer, Entry, Lease, Leases
+from emulator.engine.holdings import AckFailures, Delivery, Holdings
 from emulator.engine.outbox import Pile
 from emulator.engine.pulls import Pull
 from emulator.engine.streams import Owner, Stream
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 # How much one ring of the alarm ends before others get their turn: a heap of expiries must not stall anyone.
 _SLICE = 500
 
-COUNTED = ("waiting", "leases", "waiting_pulls", "pull_streams", "unwritten")
+COUNTED = ("waiting", "delayed", "leases", "waiting_pulls", "pull_streams", "unwritten")
 
 
 class Subscription:
@@ -35,14 +34,11 @@ class Subscription:
 
     __slots__ = (
         "_alarm",
-        "_backlog",
         "_clock",
         "_closed",
         "_consumers",
-        "_deadlines",
-        "_entries",
+        "_holdings",
         "_last_active",
-        "_lease_count",
         "_limits",
         "_on_expired",
         "_stream_count",
@@ -50,7 +46,6 @@ class Subscription:
         "detached",
         "name",
         "number",
-        "settings",
         "topic",
     )
 
@@ -64,38 +59,41 @@ class Subscription:
         limits: Limits,
         ack_ids: AckIds,
         on_expired: Callable[["Subscription"], None],
+        office: DeadLetterOffice,
     ) -> None:
         self.name = name
         self.number = number
         self.topic: Topic | None = topic
-        self.settings = settings
         self.detached = False
         self._clock = clock
         self._limits = limits
         self.ack_ids = ack_ids.of(number)
         self._on_expired = on_expired
-        self._entries: OrderedDict[int, Entry] = OrderedDict()
-        self._backlog = Backlog()
-        self._deadlines = Deadlines()
-        self._lease_count = 0
         self._stream_count = 0
         self._consumers = Consumers()
+        self._holdings = Holdings(name, settings, clock, self._consumers, office)
         self._closed = False
         self._alarm = Alarm(clock, self._ring)
         self._last_active = clock.now()
         self._aim_expiration()
 
+    @property
+    def settings(self) -> SubscriptionSettings:
+        return self._holdings.settings
+
     # Messages come in
 
     def offer(self, messages: Sequence[Message]) -> None:
         """Take newly published messages, oldest first, and hand out what somebody has room for."""
-        entries, backlog = self._entries, self._backlog
-        if not entries:
-            self._alarm.aim(self._retained_until(messages[0]))
-        for message in messages:
-            entry = Entry(message)
-            entries[message.number] = entry
-            backlog.append(entry)
+        wanted = self.settings.filter
+        if wanted is not None:
+            # The others count as acked at once (service.md §11.6).
+            matches = wanted.matches
+            messages = [message for message in messages if matches(message.attributes)]
+        if messages:
+            if self._holdings.oldest() is None:
+                self._alarm.aim(self._retained_until(messages[0]))
+            self._holdings.add(messages)
         self._pump()
 
     # Consumers take them
@@ -172,64 +170,59 @@ class Subscription:
 
     def _pump(self) -> None:
         """Give waiting messages to consumers with room: the only place where work meets workers."""
+        self._holdings.forward()
         for consumer in self._assign():
             consumer.flush()
 
     def _assign(self) -> Iterable[Consumer]:
         # Nothing here calls out, so that whatever an answer leads to finds the subscription at rest.
-        consumers, backlog = self._consumers, self._backlog
+        consumers, holdings = self._consumers, self._holdings
+        backlog, lanes = holdings.backlog, holdings.lanes
         served: dict[Consumer, None] = {}
         now = self._clock.now()
         while consumers.line and (entry := backlog.head()) is not None:
             consumer = consumers.next_for(entry)
             if consumer is None:
                 break
-            backlog.take(entry)
-            consumer.take(self._grant(entry, consumer, now))
+            if lanes is None or not self._serve_own(consumer, now, before=entry):
+                backlog.take(entry)
+                consumer.take(holdings.grant(entry, consumer, now))
             served[consumer] = None
-        if served:
-            self._aim_deadline()
+        if lanes is not None:
+            for consumer in lanes.claimants():
+                while self._serve_own(consumer, now):
+                    served[consumer] = None
+        self._aim_next_event()
         for consumer in served:
             if consumer.takes_all and consumers.leave(consumer):
                 self.touch()
         return served
 
-    def _grant(self, entry: Entry, consumer: Consumer, now: int) -> Lease:
-        self._lease_count += 1
-        lease = Lease(self._lease_count, entry, now + (consumer.ack_deadline or self.settings.ack_deadline), consumer)
-        entry.place = Place.LEASED
-        entry.lease = lease
-        self._deadlines.add(lease)
-        return lease
+    def _serve_own(self, consumer: Consumer, now: int, before: Entry | None = None) -> bool:
+        """Give a consumer what only it may have (service.md §9.3), if that is older than `before`; whether it did."""
+        lanes = self._holdings.lanes
+        assert lanes is not None
+        entry = lanes.oldest_for(consumer) if consumer.in_line else None
+        if entry is None or (before is not None and before.message.number < entry.message.number):
+            return False
+        if not consumer.room(entry.message.size):
+            return False
+        consumer.take(self._holdings.grant(entry, consumer, now))
+        return True
 
     # Leases end
 
-    def acknowledge(self, deliveries: Iterable[tuple[int, int]]) -> None:
-        """Messages are done; each delivery is (message number, lease number).
-
-        A late ack counts too, even when the message has been handed out again (lease-policy.md V5). Unknown messages
-        are ignored (service.md §7.1.8).
-        """
-        entries = self._entries
-        for number, _ in deliveries:
-            entry = entries.get(number)
-            if entry is not None:
-                self._finish(entry)
+    def acknowledge(self, deliveries: Sequence[Delivery]) -> AckFailures:
+        """Messages are done; what was refused (`Holdings.acknowledge`)."""
+        failures = self._holdings.acknowledge(deliveries)
         self._pump()
+        return failures
 
-    def modify_ack_deadline(self, deliveries: Iterable[tuple[int, int]], seconds: int) -> None:
-        """Move deadlines to `seconds` from now, or nack with 0; ended leases are left alone (service.md §7.1.7)."""
-        deadline = self._clock.now() + seconds * NS_PER_S
-        for number, lease_number in deliveries:
-            entry = self._entries.get(number)
-            if entry is None or entry.lease is None or entry.lease.number != lease_number:
-                continue
-            if seconds:
-                self._deadlines.move(entry.lease, deadline)
-                self._alarm.aim(deadline)
-            else:
-                self._fail(entry)
+    def modify_ack_deadline(self, deliveries: Sequence[Delivery], seconds: int) -> AckFailures:
+        """Deadlines are moved to `seconds` from now, 0 is a nack; what was refused."""
+        failures = self._holdings.modify_ack_deadline(deliveries, seconds)
         self._pump()
+        return failures
 
     def give_back(self, leases: Leases) -> None:
         """Deliveries that were never written: their messages wait again, and no attempt counts (outbox.md O16)."""
@@ -238,38 +231,7 @@ class Subscription:
 
     def take_back(self, leases: Leases) -> None:
         """The same, with more to come before they are handed out again, which `give_back` has happen."""
-        for lease in leases:
-            entry = lease.entry
-            if entry is not None:
-                self._release(entry)
-                self._backlog.give_back(entry)
-
-    def _fail(self, entry: Entry) -> None:
-        """A nack or an expiry: the message is handed out again. One that was never written does not count (O15)."""
-        assert entry.lease is not None
-        entry.failures += entry.lease.written
-        entry.previous = entry.lease.consumer.number
-        self._release(entry)
-        self._backlog.give_back(entry)
-
-    def _finish(self, entry: Entry) -> None:
-        """The subscription has nothing more to do with this message."""
-        del self._entries[entry.message.number]
-        if entry.lease is not None:
-            self._release(entry)
-            entry.forget()
-        else:
-            entry.forget()
-            self._backlog.discard(entry)
-
-    def _release(self, entry: Entry) -> None:
-        lease = entry.lease
-        assert lease is not None
-        consumer = lease.consumer
-        consumer.release(lease)
-        entry.lease = None
-        self._deadlines.drop(lease)
-        self._consumers.line_up(consumer)
+        self._holdings.take_back(leases)
 
     # Time
 
@@ -285,49 +247,38 @@ class Subscription:
         if ttl is not None and now >= self._last_active + ttl:
             self._on_expired(self)
             return
-        self._expire_leases(now)
+        self._holdings.expire(now, _SLICE)
+        self._holdings.end_delays(now, _SLICE)
         self._drop_outlived(now)
         for pull in self._consumers.waiting(until=now):
             self.hurry(pull)
         self._pump()
         self._aim_all()
 
-    def _expire_leases(self, now: int) -> None:
-        for _ in range(_SLICE):
-            lease = self._deadlines.pop_due(now)
-            if lease is None:
-                return
-            assert lease.entry is not None
-            self._fail(lease.entry)
-
     def _drop_outlived(self, now: int) -> None:
         """Retention: a message leaves when it is too old, leased or not (service.md §6.5)."""
         for _ in range(_SLICE):
-            oldest = self._oldest()
-            if oldest is None or self._retained_until(oldest.message) > now:
+            oldest = self._holdings.oldest()
+            if oldest is None or self._retained_until(oldest) > now:
                 return
-            self._finish(oldest)
-
-    def _oldest(self) -> Entry | None:
-        return next(iter(self._entries.values()), None)
+            self._holdings.drop_oldest()
 
     def _retained_until(self, message: Message) -> int:
         return message.publish_time + self.settings.retention + 1
 
     def _aim_all(self) -> None:
-        self._aim_deadline()
-        oldest = self._oldest()
+        oldest = self._holdings.oldest()
         if oldest is not None:
-            self._alarm.aim(self._retained_until(oldest.message))
+            self._alarm.aim(self._retained_until(oldest))
         first_wait_ends = self._consumers.first_wait_ends
         if first_wait_ends is not None:
             self._alarm.aim(first_wait_ends)
         self._aim_expiration()
 
-    def _aim_deadline(self) -> None:
-        deadline = self._deadlines.earliest()
-        if deadline is not None:
-            self._alarm.aim(deadline)
+    def _aim_next_event(self) -> None:
+        when = self._holdings.next_event()
+        if when is not None:
+            self._alarm.aim(when)
 
     def _aim_expiration(self) -> None:
         ttl = self.settings.expiration_ttl
@@ -338,7 +289,7 @@ class Subscription:
 
     def update(self, settings: SubscriptionSettings) -> None:
         """Other settings, for later deliveries; leases that are out keep their deadlines (service.md §4)."""
-        self.settings = settings
+        self._holdings.settings = settings
         for stream in self._consumers.streams():
             stream.tell_change()
         if settings.delivery is not DeliveryKind.PULL:
@@ -349,12 +300,12 @@ class Subscription:
     def detach(self) -> None:
         """Drop every message and take no more (service.md §6.2)."""
         self.detached = True
-        self._drop_all()
+        self._holdings.drop_all()
         self._end_consumers(errors.detached(self.name))
 
     def delete(self) -> None:
         """Drop every message and stop the alarm (service.md §6.3)."""
-        self._drop_all()
+        self._holdings.drop_all()
         self._end_consumers(errors.not_found(self.name))
         self._alarm.stop()
 
@@ -375,10 +326,6 @@ class Subscription:
         if self.settings.delivery is not DeliveryKind.PULL:
             raise errors.not_a_pull_subscription(self.name, self.settings.delivery.value)
 
-    def _drop_all(self) -> None:
-        while (oldest := self._oldest()) is not None:
-            self._finish(oldest)
-
     def _end_consumers(self, error: errors.PubsubError) -> None:
         for consumer in self._consumers.clear():
             consumer.end(error)
@@ -386,11 +333,7 @@ class Subscription:
     # What others may see
 
     def counts(self) -> dict[str, int]:
-        return {
-            "waiting": len(self._backlog),
-            "leases": len(self._deadlines),
-            **self._consumers.counts(),
-        }
+        return {**self._holdings.counts(), **self._consumers.counts()}
 
     def dump(self) -> dict[str, object]:
         """Everything that a call may change, as plain values, for comparison."""
@@ -398,15 +341,7 @@ class Subscription:
             "settings": self.settings,
             "topic": self.topic.name if self.topic else None,
             "detached": self.detached,
-            "messages": [
-                (
-                    number,
-                    entry.place.value,
-                    entry.failures,
-                    (entry.lease.number, entry.lease.deadline) if entry.lease else None,
-                )
-                for number, entry in self._entries.items()
-            ],
+            "messages": self._holdings.dump(),
         }
 
     def __repr__(self) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 
 # Not frozen, which makes them three times as fast to make: a publish makes one of each for every message.
@@ -51,11 +52,39 @@ class TopicSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How long a message waits after a failure (service.md §10.1)."""
+
+    minimum_backoff: int
+    maximum_backoff: int
+
+    def backoff(self, failures: int) -> int:
+        """The wait after so many failures of a message, at least one."""
+        # No more doublings than lead from a nanosecond to the longest that may be set.
+        return min(self.maximum_backoff, self.minimum_backoff << min(failures - 1, 40))
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterPolicy:
+    """`topic` is a full name; after so many failures a message is published there instead (service.md §10.3)."""
+
+    topic: str
+    max_attempts: int
+
+
+class AckFailure(Enum):
+    """Why an ack id is refused under exactly-once; the value is what clients are told (service.md §8.5)."""
+
+    INVALID = "PERMANENT_FAILURE_INVALID_ACK_ID"
+    UNORDERED = "TRANSIENT_FAILURE_UNORDERED_ACK_ID"
+
+
+@dataclass(frozen=True, slots=True)
 class SubscriptionSettings:
     """What a subscription does (service.md §4). `document` as in `TopicSettings`.
 
-    `expiration_ttl` None means that it never expires; `shows_attempts` that deliveries say how many there were
-    (service.md §7.1.11); `exactly_once` and `ordered` are what streams tell their clients (§7.3.5).
+    `expiration_ttl` None means that it never expires. With a dead-letter policy deliveries say how many there were
+    (service.md §7.1.11). `ordered` never changes.
     """
 
     ack_deadline: int
@@ -63,6 +92,8 @@ class SubscriptionSettings:
     expiration_ttl: int | None = None
     delivery: DeliveryKind = DeliveryKind.PULL
     document: bytes = b""
-    shows_attempts: bool = False
     exactly_once: bool = False
     ordered: bool = False
+    retry: RetryPolicy | None = None
+    dead_letter: DeadLetterPolicy | None = None
+    filter: Any = None

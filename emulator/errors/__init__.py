@@ -4,7 +4,7 @@ Those of HTTP, gRPC and the start are in modules of their own. Texts carry the c
 `(argument=…)`, as production's do (service.md §1.6).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from emulator.errors.base import Code, PubsubError, invalid, show
 
@@ -187,6 +187,19 @@ def malformed_ack_id(ack_id: str) -> PubsubError:
 
 def foreign_ack_id(ack_id: str, subscription: str) -> PubsubError:
     return invalid("ack_ids", ack_id, f"an ack id of another subscription than {subscription}")
+
+
+def ack_ids_refused(failures: Mapping[str, str]) -> PubsubError:
+    """Under exactly-once: `failures` are codes by ack id; clients retry what is transient, so that comes first."""
+    ordered = dict(sorted(failures.items(), key=lambda item: not item[1].startswith("TRANSIENT_")))
+    some = next(iter(ordered))
+    return PubsubError(
+        Code.INVALID_ARGUMENT,
+        f"Invalid value for ack_ids: {len(failures)} of them, {show(some)} among them ({failures[some]}); an ack id is "
+        "valid until its deadline, a newer delivery, an ack or a nack, and in publish order (argument=ack_ids).",
+        reason="EXACTLY_ONCE_ACKID_FAILURE",
+        metadata=ordered,
+    )
 
 
 def ack_request_too_large(size: int, limit: int) -> PubsubError:

@@ -85,8 +85,7 @@ class ConnectionOutbox:
                 self._give_up(item)
                 raise
             except ConnectionError:
-                self._give_up(item)
-                self.close()
+                self._lose(item)
             except Exception:
                 logger.exception("connection=%r could not be given an item; going on with the next", self._connection)
                 self._give_up(item)
@@ -98,6 +97,14 @@ class ConnectionOutbox:
     def _give_up(self, item: Parcel | Letter) -> None:
         if isinstance(item, Parcel):
             item.recipient.give_back(item.leases)
+
+    def _lose(self, item: Parcel | Letter) -> None:
+        """The connection is gone: all of it goes back before any is handed out again, so that it keeps its order."""
+        if isinstance(item, Parcel):
+            item.recipient.take_back(item.leases)
+        self.close()
+        if isinstance(item, Parcel):
+            item.recipient.give_back(())
 
     def close(self) -> None:
         """End the round. Deliveries that were never written go back (O16), events are discarded. Again: nothing."""

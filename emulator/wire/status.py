@@ -50,6 +50,9 @@ JSON_CONTENT_TYPE = "application/json; charset=UTF-8"
 _ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
 _ERROR_DOMAIN = "pubsub.googleapis.com"
 
+# At most, what the tags and lengths of an entry of a map take, and what the lengths around the map grow by.
+_LENGTHS_BYTES = 9
+
 
 class HttpFailure(Exception):
     """A request that failed in a way for which HTTP has a number of its own, and perhaps a header."""
@@ -92,13 +95,27 @@ def http_error_body(status: int, message: str) -> bytes:
     return error_body(http_errors.refused_by_http(code_of_http(status), message), status)
 
 
-def status_details(error: PubsubError, message: str) -> bytes:
+def status_details(error: PubsubError, message: str, max_bytes: int) -> bytes:
     """A serialized google.rpc.Status for the trailers, empty when the error has no details (service.md §8.4).
 
-    `message` is what the trailers themselves say.
+    `message` is what the trailers themselves say. Of the metadata the first so many are in it that `max_bytes` hold:
+    more than its peer takes would cost the call its status (§8.13).
     """
     if not error.reason:
         return b""
+    room = max_bytes - len(_status(error, message, {})) - _LENGTHS_BYTES
+    kept = {}
+    for key, value in error.metadata.items():
+        room -= len(key.encode()) + len(value.encode()) + _LENGTHS_BYTES
+        if room < 0:
+            break
+        kept[key] = value
+    details = _status(error, message, kept)
+    return details if len(details) <= max_bytes else b""
+
+
+def _status(error: PubsubError, message: str, metadata: Mapping[str, str]) -> bytes:
     status = pb.Status(code=error.code, message=message)
-    status.details.add().Pack(pb.ErrorInfo(reason=error.reason, domain=_ERROR_DOMAIN, metadata=error.metadata))
-    return status.SerializeToString()
+    status.details.add().Pack(pb.ErrorInfo(reason=error.reason, domain=_ERROR_DOMAIN, metadata=metadata))
+    serialized: bytes = status.SerializeToString()
+    return serialized

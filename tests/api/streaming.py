@@ -168,9 +168,9 @@ def messages(world: World) -> object:
 
 def leases(world: World) -> dict[str, float]:
     """For how many seconds from now each message of PULLED is leased, by message id."""
-    held = world.broker.subscriptions.get(PULLED)._entries
+    held = world.broker.subscriptions.get(PULLED)._holdings._entries
     return {
-        str(number): (entry.lease.deadline - world.clock.now()) / NS_PER_S
+        str(number): (entry.lease.due - world.clock.now()) / NS_PER_S
         for number, entry in held.items()
         if entry.lease is not None
     }
@@ -178,7 +178,7 @@ def leases(world: World) -> dict[str, float]:
 
 def attempts(world: World) -> list[int]:
     """How often each message that PULLED holds has come back."""
-    return [entry.failures for entry in world.broker.subscriptions.get(PULLED)._entries.values()]
+    return [entry.failures for entry in world.broker.subscriptions.get(PULLED)._holdings._entries.values()]
 
 
 def publish_bytes(world: World, *sizes: int) -> None:

@@ -10,7 +10,7 @@ from emulator.clock import FakeClock
 from emulator.engine.broker import Broker
 from emulator.engine.entries import Lease
 from emulator.engine.subscription import Subscription
-from emulator.engine.values import Draft, Message, SubscriptionSettings, TopicSettings
+from emulator.engine.values import DeadLetterPolicy, Draft, Message, SubscriptionSettings, TopicSettings
 
 SECOND = 1_000_000_000
 
@@ -30,7 +30,8 @@ def subscription(*, shows_attempts: bool = False, count: int = 0) -> tuple[Subsc
     """One with so many messages leased."""
     broker = Broker(FakeClock())
     topic = broker.create_topic("projects/p/topics/t", TopicSettings())
-    settings = SubscriptionSettings(10 * SECOND, 600 * SECOND, shows_attempts=shows_attempts)
+    policy = DeadLetterPolicy(topic.name, 5) if shows_attempts else None
+    settings = SubscriptionSettings(10 * SECOND, 600 * SECOND, dead_letter=policy)
     made = broker.create_subscription("projects/p/subscriptions/s", topic, settings)
     if count:
         broker.publish(topic.name, [Draft(b"%d" % number, {}) for number in range(count)])

@@ -343,9 +343,9 @@ def test_leases_that_are_out_keep_their_deadlines(world: World) -> None:
 @pytest.mark.parametrize(
     ("fields", "named"),
     [
-        ({"retryPolicy": {}}, ["retry_policy"]),
+        ({"retainAckedMessages": True}, ["retain_acked_messages"]),
         ({"pushConfig": PUSH}, ["push_config.push_endpoint"]),
-        ({"filter": "attributes:k", "enableMessageOrdering": True}, ["enable_message_ordering", "filter"]),
+        ({"filter": "attributes:k", "enableMessageOrdering": True, "retryPolicy": {}}, []),
         ({"messageTransforms": [{"disabled": True}]}, ["message_transforms"]),
         ({"bigqueryConfig": {"table": "p.d.t"}}, ["bigquery_config"]),
         ({"pushConfig": {}, "labels": {"a": "1"}, "ackDeadlineSeconds": 20}, []),

@@ -149,6 +149,7 @@ def populated() -> World:
     world.call("DetachSubscription", subscription=DETACHED)
     nacked, leased = world.pull(PULLED, 2)
     world.call("ModifyAckDeadline", subscription=PULLED, ackIds=[nacked.ack_id], ackDeadlineSeconds=0)
+    world.clock.advance(1)
     world.known[ACK_ID] = leased.ack_id
     world.known[FOREIGN_ACK_ID] = world.pull(ELSEWHERE, 1)[0].ack_id
     _learn_tokens(world)

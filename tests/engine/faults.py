@@ -11,8 +11,9 @@ from emulator.engine.alarm import Alarm
 from emulator.engine.backlog import Backlog
 from emulator.engine.broker import Broker
 from emulator.engine.entries import Entry, Lease
-from emulator.engine.leases import Deadlines
+from emulator.engine.holdings import Holdings
 from emulator.engine.pulls import Pull
+from emulator.engine.schedule import Schedule
 from emulator.engine.subscription import Subscription
 from emulator.engine.topic import Topic
 from emulator.engine.values import Draft, Message, SubscriptionSettings
@@ -40,54 +41,55 @@ def does_nothing(original: Original, *args: object) -> None:
     pass
 
 
-def ack_only_of_the_newest_lease(
-    original: Original, subscription: Subscription, deliveries: Iterable[tuple[int, int]]
-) -> None:
+def ack_only_of_the_newest_lease(original: Original, holdings: Holdings, deliveries: Iterable[tuple[int, int]]) -> None:
     def is_newest(number: int, lease_number: int) -> bool:
-        entry = subscription._entries.get(number)
+        entry = holdings._entries.get(number)
         return entry is None or entry.lease is None or entry.lease.number == lease_number
 
-    original(subscription, [delivery for delivery in deliveries if is_newest(*delivery)])
+    original(holdings, [delivery for delivery in deliveries if is_newest(*delivery)])
 
 
-def ack_of_a_leased_message_only(
-    original: Original, subscription: Subscription, deliveries: Iterable[tuple[int, int]]
-) -> None:
+def ack_of_a_leased_message_only(original: Original, holdings: Holdings, deliveries: Iterable[tuple[int, int]]) -> None:
     def is_leased(number: int) -> bool:
-        return number in subscription._entries and subscription._entries[number].lease is not None
+        return number in holdings._entries and holdings._entries[number].lease is not None
 
-    original(subscription, [delivery for delivery in deliveries if is_leased(delivery[0])])
+    original(holdings, [delivery for delivery in deliveries if is_leased(delivery[0])])
 
 
 def nack_keeps_the_lease(
-    original: Original, subscription: Subscription, deliveries: Iterable[tuple[int, int]], seconds: int
+    original: Original, holdings: Holdings, deliveries: Iterable[tuple[int, int]], seconds: int
 ) -> None:
-    original(subscription, deliveries if seconds else [], seconds)
+    original(holdings, deliveries if seconds else [], seconds)
 
 
 def old_id_moves_the_newer_lease(
-    original: Original, subscription: Subscription, deliveries: Iterable[tuple[int, int]], seconds: int
+    original: Original, holdings: Holdings, deliveries: Iterable[tuple[int, int]], seconds: int
 ) -> None:
-    entries = subscription._entries
+    entries = holdings._entries
     newest = [
         (number, lease.number)
         for number, _ in deliveries
         if number in entries and (lease := entries[number].lease) is not None
     ]
-    original(subscription, newest, seconds)
+    original(holdings, newest, seconds)
 
 
-def deadline_is_added_to_the_old_one(original: Original, deadlines: Deadlines, lease: Lease, deadline: int) -> None:
-    original(deadlines, lease, lease.deadline + NS_PER_S)
+def deadline_is_added_to_the_old_one(
+    original: Original, schedule: Schedule[Lease], lease: Lease, when: int, number: int
+) -> None:
+    original(schedule, lease, lease.due + NS_PER_S, number)
 
 
-def deadline_never_gets_shorter(original: Original, deadlines: Deadlines, lease: Lease, deadline: int) -> None:
-    original(deadlines, lease, max(deadline, lease.deadline))
+def deadline_never_gets_shorter(
+    original: Original, schedule: Schedule[Lease], lease: Lease, when: int, number: int
+) -> None:
+    original(schedule, lease, max(when, lease.due), number)
 
 
-def lease_lasts_a_moment_too_long(original: Original, deadlines: Deadlines, lease: Lease) -> None:
-    lease.deadline += 1
-    original(deadlines, lease)
+def lease_lasts_a_moment_too_long(
+    original: Original, schedule: Schedule[Lease], lease: Lease, when: int, number: int
+) -> None:
+    original(schedule, lease, when + 1, number)
 
 
 def leased_message_waits_on(original: Original, backlog: Backlog, entry: Entry) -> None:
@@ -102,7 +104,7 @@ def what_comes_back_goes_to_the_end(original: Original, backlog: Backlog, entry:
 def what_is_given_back_is_lost(original: Original, subscription: Subscription, leases: Sequence[Lease]) -> None:
     for lease in leases:
         if lease.entry is not None:
-            subscription._finish(lease.entry)
+            subscription._holdings._finish(lease.entry)
 
 
 def what_is_given_back_counts_as_an_attempt(
@@ -116,7 +118,7 @@ def what_is_given_back_counts_as_an_attempt(
 
 def topic_takes_the_backlog_with_it(original: Original, topic: Topic) -> None:
     for subscription in topic.attached():
-        subscription._drop_all()
+        subscription._holdings.drop_all()
     original(topic)
 
 
@@ -158,34 +160,34 @@ def waiting_pull_stays_when_its_caller_left(original: Original, subscription: Su
 def new_settings_move_old_leases(
     original: Original, subscription: Subscription, settings: SubscriptionSettings
 ) -> None:
-    for entry in subscription._entries.values():
+    holdings = subscription._holdings
+    for entry in holdings._entries.values():
         if entry.lease is not None:
-            subscription._deadlines.move(entry.lease, subscription._clock.now() + settings.ack_deadline)
+            due = subscription._clock.now() + settings.ack_deadline
+            holdings.deadlines.move(entry.lease, due, entry.lease.number)
     original(subscription, settings)
 
 
-def credit_is_not_returned(original: Original, subscription: Subscription, entry: Entry) -> None:
+def credit_is_not_returned(original: Original, holdings: Holdings, entry: Entry) -> None:
     if entry.lease is not None:
         entry.lease.consumer = Pull(1, 1, 0)
-    original(subscription, entry)
+    original(holdings, entry)
 
 
 FAULTS = [
-    Fault("an ack is ignored", Subscription, "acknowledge", does_nothing),
-    Fault(
-        "a late ack of what was handed out again is refused", Subscription, "acknowledge", ack_only_of_the_newest_lease
-    ),
-    Fault("a late ack of what waits again is refused", Subscription, "acknowledge", ack_of_a_leased_message_only),
-    Fault("a nack is ignored", Subscription, "modify_ack_deadline", nack_keeps_the_lease),
+    Fault("an ack is ignored", Holdings, "acknowledge", does_nothing),
+    Fault("a late ack of what was handed out again is refused", Holdings, "acknowledge", ack_only_of_the_newest_lease),
+    Fault("a late ack of what waits again is refused", Holdings, "acknowledge", ack_of_a_leased_message_only),
+    Fault("a nack is ignored", Holdings, "modify_ack_deadline", nack_keeps_the_lease),
     Fault(
         "an old ack id moves the newer lease",
-        Subscription,
+        Holdings,
         "modify_ack_deadline",
         old_id_moves_the_newer_lease,
     ),
-    Fault("a deadline is added to the old one", Deadlines, "move", deadline_is_added_to_the_old_one),
-    Fault("a deadline never gets shorter", Deadlines, "move", deadline_never_gets_shorter),
-    Fault("a lease lasts a nanosecond too long", Deadlines, "add", lease_lasts_a_moment_too_long),
+    Fault("a deadline is added to the old one", Schedule, "move", deadline_is_added_to_the_old_one),
+    Fault("a deadline never gets shorter", Schedule, "move", deadline_never_gets_shorter),
+    Fault("a lease lasts a nanosecond too long", Schedule, "add", lease_lasts_a_moment_too_long),
     Fault("a message is leased twice", Backlog, "take", leased_message_waits_on),
     Fault("what comes back goes to the end", Backlog, "give_back", what_comes_back_goes_to_the_end),
     Fault("what is given back is lost", Subscription, "give_back", what_is_given_back_is_lost),
@@ -195,7 +197,7 @@ FAULTS = [
     Fault("a deleted topic takes the backlog with it", Topic, "delete", topic_takes_the_backlog_with_it),
     Fault("a deleted topic keeps its subscriptions", Topic, "delete", does_nothing),
     Fault("publishing reaches the first subscription only", Topic, "attached", only_the_first_subscription_is_served),
-    Fault("detaching keeps the messages", Subscription, "_drop_all", does_nothing),
+    Fault("detaching keeps the messages", Holdings, "drop_all", does_nothing),
     Fault("a refused request uses ids up", Broker, "publish", refused_request_uses_ids),
     Fault("a refused request stores its good messages", Broker, "publish", refused_request_stores_its_first_message),
     Fault("retention never ends", Subscription, "_retained_until", retention_never_ends),
@@ -209,5 +211,5 @@ FAULTS = [
     Fault("new settings move the leases that are out", Subscription, "update", new_settings_move_old_leases),
     Fault("use doesn't put expiration off", Subscription, "touch", does_nothing),
     Fault("a cancelled timer stays", Alarm, "stop", does_nothing),
-    Fault("a lease's credit isn't returned", Subscription, "_release", credit_is_not_returned),
+    Fault("a lease's credit isn't returned", Holdings, "_release", credit_is_not_returned),
 ]

@@ -146,7 +146,7 @@ class World:
 
     def failures(self, name: str = SUBSCRIPTION) -> list[int]:
         """How often each message that is held has come back."""
-        return [entry.failures for entry in self.subscription(name)._entries.values()]
+        return [entry.failures for entry in self.subscription(name)._holdings._entries.values()]
 
 
 @contextmanager

@@ -65,4 +65,4 @@ class Reply:
             self.ack_ids.append(self.subscription.ack_id(lease))
             self.tokens.append(token)
             self.bodies.append(lease.entry.message.data)
-            self.ledger.delivered(token, lease.deadline)
+            self.ledger.delivered(token, lease.due)

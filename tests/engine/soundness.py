@@ -51,17 +51,18 @@ def check_subscription(subscription: Subscription) -> None:
 
 def a_message_is_in_exactly_one_place(subscription: Subscription) -> None:
     """Invariant 1: it waits in the backlog, or it has one lease among the deadlines."""
-    waiting: list[Entry] = [entry for entry in subscription._backlog._fresh if entry.place is Place.WAITING]
-    waiting += [entry for _, entry in subscription._backlog._returned if entry.place is Place.WAITING]
-    heap = subscription._deadlines._heap
-    leases = {lease for deadline, _, lease in heap if lease.entry is not None and lease.deadline == deadline}
-    entries = list(subscription._entries.values())
+    waiting: list[Entry] = [entry for entry in subscription._holdings.backlog._fresh if entry.place is Place.WAITING]
+    waiting += [entry for _, entry in subscription._holdings.backlog._returned if entry.place is Place.WAITING]
+    heap = subscription._holdings.deadlines._heap
+    leases = {lease for due, _, lease in heap if lease.due == due}
+    entries = list(subscription._holdings._entries.values())
 
     assert sorted(map(id, waiting)) == sorted(id(entry) for entry in entries if entry.place is Place.WAITING)
+    assert len(subscription._holdings.backlog) == len(waiting)
     assert leases == {entry.lease for entry in entries if entry.place is Place.LEASED}
     assert all(lease.entry is not None and lease.entry.lease is lease for lease in leases)
     assert all((entry.lease is None) is (entry.place is Place.WAITING) for entry in entries)
-    assert list(subscription._entries) == sorted(entry.message.number for entry in entries)
+    assert list(subscription._holdings._entries) == sorted(entry.message.number for entry in entries)
 
 
 def counts_and_dump_agree(subscription: Subscription) -> None:
@@ -95,14 +96,14 @@ def nothing_waits_that_a_stream_has_room_for(subscription: Subscription) -> None
     """Whatever gives a stream room has to pump: no time does it later."""
     idle = [stream for stream in subscription._consumers.streams() if stream.room(0)]
 
-    assert not idle or not len(subscription._backlog), f"{idle} have room for what waits"
+    assert not idle or not len(subscription._holdings.backlog), f"{idle} have room for what waits"
     assert all(stream.in_line for stream in idle)
 
 
 def a_streams_credit_is_its_leases(subscription: Subscription) -> None:
     """Invariant 3 for streams, in messages and bytes, and the same for what waits in their outboxes."""
     out: dict[Stream, list[Lease]] = {stream: [] for stream in subscription._consumers.streams()}
-    for entry in subscription._entries.values():
+    for entry in subscription._holdings._entries.values():
         if entry.lease is not None and isinstance(entry.lease.consumer, Stream):
             out.setdefault(entry.lease.consumer, []).append(entry.lease)
 
@@ -122,7 +123,7 @@ def the_credit_taken_is_the_leases_out(subscriptions: Iterable[Subscription], pu
     out = Counter(
         entry.lease.consumer
         for subscription in subscriptions
-        for entry in subscription._entries.values()
+        for entry in subscription._holdings._entries.values()
         if entry.lease is not None and not isinstance(entry.lease.consumer, Stream)
     )
 

@@ -72,7 +72,7 @@ class Shelf:
 
     def put(self, *numbers: int, size: int = 10) -> list[Lease]:
         """Queue a delivery per number."""
-        leases = [Lease(number, Entry(message(number, size=size)), 0, self._consumer) for number in numbers]
+        leases = [Lease(number, Entry(message(number, size=size)), self._consumer) for number in numbers]
         for lease in leases:
             self.pile.put(lease, size)
         return leases

@@ -21,10 +21,10 @@ SPARE = 64
 def kept(world: World) -> tuple[int, int, int]:
     """How many items the backlog, the deadlines and the clock hold, live ones and stale ones."""
     subscription = world.subscription()
-    backlog = subscription._backlog
+    backlog = subscription._holdings.backlog
     return (
         len(backlog._fresh) + len(backlog._returned),
-        len(subscription._deadlines._heap),
+        len(subscription._holdings.deadlines._heap),
         len(world.clock._heap._heap),
     )
 
@@ -140,9 +140,9 @@ class TestManyThingsAtOneMoment:
             if subscription.name != SUBSCRIPTION:
                 ring(subscription)
                 return
-            before = len(subscription._deadlines), len(subscription._entries)
+            before = len(subscription._holdings.deadlines), len(subscription._holdings._entries)
             ring(subscription)
-            after = len(subscription._deadlines), len(subscription._entries)
+            after = len(subscription._holdings.deadlines), len(subscription._holdings._entries)
             ended.append(max(before[0] - after[0], before[1] - after[1]))
 
         monkeypatch.setattr(Subscription, "_ring", counting)
@@ -232,7 +232,7 @@ class TestBodiesAreFreed:
     def test_though_the_backlog_still_has_a_stale_reference(self, world: World, returned: bool) -> None:
         body = bytes(1_000)
         before = sys.getrefcount(body)
-        backlog = world.subscription()._backlog
+        backlog = world.subscription()._holdings.backlog
         world.publish(body)
         if returned:
             world.subscription().give_back(world.broker.pull(SUBSCRIPTION, 1, wait=False).hand_over())

@@ -39,7 +39,7 @@ class TestUnwritten:
     def test_a_nack_counts_no_attempt(self, world: World) -> None:
         reader = Reader(world, messages=1, space=0)
         world.publish(b"a")
-        lease = world.subscription()._entries[1].lease
+        lease = world.subscription()._holdings._entries[1].lease
         assert lease is not None
 
         world.subscription().modify_ack_deadline([(1, lease.number)], 0)
@@ -271,7 +271,14 @@ class TestCounts:
 
         counts = world.subscription().counts()
 
-        assert counts == {"waiting": 0, "leases": 5, "waiting_pulls": 0, "pull_streams": 2, "unwritten": 2}
+        assert counts == {
+            "waiting": 0,
+            "delayed": 0,
+            "leases": 5,
+            "waiting_pulls": 0,
+            "pull_streams": 2,
+            "unwritten": 2,
+        }
         assert (stalled.stream.unwritten, world.broker.counts()["unwritten"]) == (2, 2)
 
     @pytest.mark.rule("B146")

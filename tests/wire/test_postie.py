@@ -82,7 +82,7 @@ class Addressee:
         self.given_back += [lease.number for lease in leases]
 
     def send(self, *numbers: int) -> list[Lease]:
-        leases = [Lease(number, Entry(message(number, size=10)), 0, Pull(1, 1, 0)) for number in numbers]
+        leases = [Lease(number, Entry(message(number, size=10)), Pull(1, 1, 0)) for number in numbers]
         for lease in leases:
             self._postie.send_delivery(lease, self.pile)
         return leases
@@ -473,7 +473,7 @@ class TestItsLife:
         (first, _) = addressee.send(1, 2)
         first.entry = None
         addressee.pile.forget(10)
-        (ended,) = [Lease(3, Entry(message(3)), 0, Pull(1, 1, 0))]
+        (ended,) = [Lease(3, Entry(message(3)), Pull(1, 1, 0))]
         ended.entry = None
         postie.send_delivery(ended, addressee.pile)
 

@@ -10,6 +10,10 @@ from emulator.wire.http2.heads import encode
 from emulator.wire.status import status_details
 
 _MESSAGE_MAX_BYTES: Final = 500
+# Below 8,000 bytes in base64: what clients take that announce nothing.
+_DETAILS_MAX_BYTES: Final = 5_800
+_BLOCK_MAX_BYTES: Final = 65_536
+_OTHER_TRAILERS_BYTES: Final = 300
 _STATUS_200: Final = (":status", "200")
 _CONTENT_TYPE: Final = ("content-type", "application/grpc")
 # Everything printable but the percent sign stays as it is (clients.md T30).
@@ -31,17 +35,28 @@ def fit_message(text: str) -> tuple[str, str]:
     return text, escaped
 
 
-def error(problem: PubsubError, *, alone: bool) -> bytes:
-    """Trailers for a failed call; `alone` makes them the whole reply (clients.md T31)."""
+def error(problem: PubsubError, *, alone: bool, header_list: int | None = None) -> bytes:
+    """Trailers for a failed call; `alone` makes them the whole reply (clients.md T31).
+
+    `header_list`: how many bytes of headers the peer has said it takes (service.md §8.13).
+    """
     message, escaped = fit_message(problem.message)
     fields = [_STATUS_200, _CONTENT_TYPE] if alone else []
     fields += [("grpc-status", str(int(problem.code))), ("grpc-message", escaped)]
-    details = status_details(problem, message)
+    details = status_details(problem, message, _details_max(header_list))
     if details:
         fields.append(("grpc-status-details-bin", b64encode(details).decode().rstrip("=")))
     if problem.code is Code.UNIMPLEMENTED and alone:
         fields.append(("grpc-accept-encoding", ",".join(ENCODINGS)))
     return encode(fields)
+
+
+def _details_max(header_list: int | None) -> int:
+    """What a status may take so that its peer still reads it (service.md §8.13)."""
+    if header_list is None:
+        return _DETAILS_MAX_BYTES
+    # Some refuse at random from half of what they announce, and base64 makes four bytes of three.
+    return min(header_list // 2, _BLOCK_MAX_BYTES) * 3 // 4 - _OTHER_TRAILERS_BYTES
 
 
 def http_error(status: int) -> bytes:

@@ -321,7 +321,7 @@ class GrpcConnection(asyncio.Protocol):
 
     def fail(self, stream: Stream, problem: PubsubError, *, alone: bool) -> None:
         """End a stream with a status; `alone`: nothing of a reply was sent before."""
-        stream.cut(blocks.error(problem, alone=alone))
+        stream.cut(blocks.error(problem, alone=alone, header_list=self._http2.sender.max_header_list))
 
     @property
     def outbox(self) -> Outbox:

@@ -29,6 +29,7 @@ class Sender:
         "_waiters",
         "initial_window",
         "max_frame",
+        "max_header_list",
         "notice",
         "out_bytes",
         "queued_bytes",
@@ -50,6 +51,8 @@ class Sender:
         self.window = frames.DEFAULT_WINDOW
         self.initial_window = frames.DEFAULT_WINDOW
         self.max_frame = frames.MIN_MAX_FRAME_SIZE
+        # In bytes, as the peer has announced it.
+        self.max_header_list: int | None = None
         self.notice = TableSizeNotice()
 
     # Output

@@ -54,6 +54,8 @@ def apply(payload: bytes, sender: Sender, streams: Collection[Stream]) -> bool:
             if not frames.MIN_MAX_FRAME_SIZE <= value <= frames.MAX_MAX_FRAME_SIZE:
                 raise Http2Error(ErrorCode.PROTOCOL_ERROR, f"MAX_FRAME_SIZE of {value}")
             sender.max_frame = value
+        elif key == Setting.MAX_HEADER_LIST_SIZE:
+            sender.max_header_list = value
     return window is not None and _change_initial_window(window, sender, streams)
 
 

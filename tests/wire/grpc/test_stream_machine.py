@@ -10,6 +10,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from emulator.api import streaming_pull as streaming_pull_module
 from emulator.api.streaming_pull import StreamingPull
 from emulator.engine.entries import Entry, Lease, Leases
+from emulator.engine.holdings import Holdings
 from emulator.engine.outbox import Outbox, Parcel, Pile
 from emulator.engine.streams import Stream
 from emulator.engine.subscription import Subscription
@@ -73,10 +74,10 @@ def bytes_are_not_counted(original: Original, stream: Stream, size: int) -> bool
     return room
 
 
-def credit_comes_back_for_acks_only(original: Original, subscription: Subscription, entry: Entry) -> None:
+def credit_comes_back_for_acks_only(original: Original, holdings: Holdings, entry: Entry) -> None:
     assert entry.lease is not None
     stream = entry.lease.consumer
-    original(subscription, entry)
+    original(holdings, entry)
     if isinstance(stream, Stream):
         stream._messages += 1
 
@@ -97,17 +98,17 @@ def what_is_given_back_counts_as_an_attempt(original: Original, subscription: Su
     original(subscription, leases)
 
 
-def an_unwritten_expiry_counts(original: Original, subscription: Subscription, entry: Entry) -> None:
+def an_unwritten_expiry_counts(original: Original, holdings: Holdings, entry: Entry, *, failed: bool) -> None:
     assert entry.lease is not None
     entry.lease.written = True
-    original(subscription, entry)
+    original(holdings, entry, failed=failed)
 
 
 def written_messages_come_back_with_their_stream(original: Original, streaming_pull: StreamingPull) -> None:
     stream, subscription = streaming_pull._stream, streaming_pull._subscription
     original(streaming_pull)
     if subscription is not None:
-        entries = list(subscription._entries.values())
+        entries = list(subscription._holdings._entries.values())
         subscription.give_back([e.lease for e in entries if e.lease is not None and e.lease.consumer is stream])
 
 
@@ -153,13 +154,13 @@ FAULTS = [
     Fault("what waits unwritten takes no credit", Stream, "room", only_written_messages_take_credit),
     Fault("bytes take no credit", Stream, "room", bytes_are_not_counted),
     Fault("a stream without room takes all the same", Stream, "room", is_always_met),
-    Fault("credit doesn't come back", Subscription, "_release", credit_comes_back_for_acks_only),
+    Fault("credit doesn't come back", Holdings, "_release", credit_comes_back_for_acks_only),
     Fault("what was never written is lost", Pile, "close", unwritten_messages_are_lost),
     Fault("what was never written waits for its deadline", StreamingPull, "give_back", does_nothing),
     Fault(
         "what is given back counts as an attempt", Subscription, "give_back", what_is_given_back_counts_as_an_attempt
     ),
-    Fault("the expiry of an unwritten message counts", Subscription, "_fail", an_unwritten_expiry_counts),
+    Fault("the expiry of an unwritten message counts", Holdings, "_return", an_unwritten_expiry_counts),
     Fault(
         "what was written comes back with its stream",
         StreamingPull,
