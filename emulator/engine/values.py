@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from emulator.engine.filters import Filter
+
 
 # Not frozen, which makes them three times as fast to make: a publish makes one of each for every message.
 @dataclass(slots=True, eq=False)
@@ -66,3 +68,4 @@ class SubscriptionSettings:
     shows_attempts: bool = False
     exactly_once: bool = False
     ordered: bool = False
+    filter: Filter | None = None
