@@ -11,12 +11,13 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pytest
 
 from emulator.api.catalogue import RPCS
+from emulator.limits import RELAXED, STRICT
 from emulator.settings import OPTIONS
 from tests.tools.server import serve
 
@@ -140,6 +141,24 @@ def test_the_readmes_table_of_options_has_a_row_for_each() -> None:
     )
 
     assert rows == [(option.flag, option.metavar, option.env, option.default) for option in OPTIONS]
+
+
+def test_the_readmes_table_of_limits_has_a_row_for_each_that_differs() -> None:
+    (table,) = re.findall(r"^\| What is least .*?\n\n", README.read_text("utf-8"), re.M | re.S)
+    rows = re.findall(r"^\| ([^|]+) \| ([\d,]+(?: \w+)?) \| ([\d,]+(?: \w+)?) \|$", table, re.M)
+
+    strict, relaxed = asdict(STRICT), asdict(RELAXED)
+    different = [name for name in strict if strict[name] != relaxed[name]]
+    assert [(is_, may_be) for _, is_, may_be in rows] == [
+        (with_unit(name, strict[name]), with_unit(name, relaxed[name])) for name in different
+    ]
+
+
+def with_unit(name: str, value: int) -> str:
+    """A limit as the README writes it; the unit is in its name."""
+    if "_bytes" in name:
+        return f"{value:,} byte{'s' if value > 1 else ''}"
+    return f"{value:,} s" if name.endswith("_s") else f"{value:,}"
 
 
 def test_the_readme_lists_every_exit_code() -> None:
