@@ -63,6 +63,9 @@ class Limits:
     unwritten_max_messages: int = 1_000
     unwritten_max_bytes: int = 104_857_600
 
+    # Of one ordering key, with one consumer: a failure has all that follow it wait again, in one go (service.md §9.4).
+    ordering_key_max_outstanding: int = 10_000
+
     page_size_default: int = 100
     page_size_max: int = 1_000
 
