@@ -103,26 +103,26 @@ class Lanes:
         self.advance(lane)
 
     def rewind(self, lane: Lane, entry: Entry) -> list[Entry]:
-        """Everything handed out from `entry` on waits again, what was acked too; newest first (service.md §9.4).
+        """Everything handed out from `entry` on waits again, and what was acked; newest first (service.md §9.4).
 
         The caller ends the leases, then calls `advance`.
         """
         back: list[Entry] = []
+        if lane.early:
+            back += [later for later in reversed(lane.entries[lane.next :]) if later.place is Place.ACKED]
+            lane.early = 0
         while not back or back[-1] is not entry:
             lane.next -= 1
             if lane.entries[lane.next].place is not Place.GONE:
                 back.append(lane.entries[lane.next])
-        for later in lane.entries[lane.next :] if lane.early else back:
-            self._wait_again(later)
-        lane.early = 0
+        for each in back:
+            self._wait_again(each)
         return back
 
     def _wait_again(self, entry: Entry) -> None:
         if entry.place is Place.ACKED:
             self.acked -= 1
-            entry.place = Place.BEHIND
-        elif entry.place is Place.LEASED:
-            entry.place = Place.BEHIND
+        entry.place = Place.BEHIND
 
     def ack(self, lane: Lane, entry: Entry) -> None:
         """It is done, as soon as all before it are (service.md §9.6). It has no lease and is not in the backlog."""
