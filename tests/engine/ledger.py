@@ -1,36 +1,82 @@
 """What the machine writes down about deliveries, to check each at the moment when it is handed out."""
 
-from emulator.clock import FakeClock
-from emulator.engine.entries import Lease, Place
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+from unittest import mock
+
+from emulator.engine import subscription as subscription_module
+from emulator.engine.entries import Consumer, Entry, Lease, Place
+from emulator.engine.holdings import Holdings
 from emulator.engine.subscription import Subscription
-from tests.engine.model import Row, Token
+from emulator.errors import PubsubError
+from tests.engine.helpers import World
+from tests.engine.letters import Content
+from tests.engine.model import Turn
+from tests.engine.rows import Handout, Row, Token
 from tests.engine.soundness import CountingPull
+from tests.engine.streams import Reader
 
 
 class Ledger:
-    """Every delivery that was made: nothing acknowledged comes back, and nothing before its lease has ended."""
+    """Every delivery that was made: what an ack has ended never comes back.
 
-    def __init__(self, clock: FakeClock) -> None:
-        self.clock = clock
+    While it is open, `turns` notes who was given what: first what the last call led to, then what each timer did.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
         self.acked: set[tuple[int, int]] = set()
-        self.held: dict[tuple[int, int], tuple[int, int]] = {}
+        self.turns: list[Turn] = []
+        self._patches = ExitStack()
 
-    def delivered(self, token: Token, until: int) -> None:
-        subscription, message, lease = token
-        assert (subscription, message) not in self.acked, "acknowledged, and came back"
-        _, former = self.held.get((subscription, message), (0, 0))
-        assert former <= self.clock.now(), "came back before its lease had ended"
-        self.held[subscription, message] = (lease, until)
+    def open(self) -> None:
+        grant, ring = Holdings.grant, Subscription._ring
 
-    def acknowledged(self, tokens: list[Token]) -> None:
-        self.acked |= {(subscription, message) for subscription, message, _ in tokens}
+        def granted(holdings: Holdings, entry: Entry, consumer: Consumer, now: int) -> Lease:
+            lease = grant(holdings, entry, consumer, now)
+            subscription = self._world.subscription(holdings._name)
+            self.turns[-1].handouts.append(_handout(subscription.number, entry, lease))
+            return lease
 
-    def moved(self, tokens: list[Token], until: int) -> None:
-        """The deadlines were changed; `until` is now when the deliveries were nacked or given back."""
-        for subscription, message, lease in tokens:
-            newest, former = self.held[subscription, message]
-            if lease == newest and former > self.clock.now():
-                self.held[subscription, message] = (lease, until)
+        def rang(subscription: Subscription) -> None:
+            self.turns.append(Turn(subscription.number, self._world.clock.now(), []))
+            ring(subscription)
+
+        for owner, name, replacement in (
+            (Holdings, "grant", granted),
+            (Subscription, "_ring", rang),
+            (subscription_module, "Pull", CountingPull),
+        ):
+            self._patches.enter_context(mock.patch.object(owner, name, replacement))
+        self.call()
+
+    def close(self) -> None:
+        self._patches.close()
+
+    def call(self) -> None:
+        """A call begins."""
+        self.turns = [Turn(0, self._world.clock.now(), [])]
+
+    @property
+    def handouts(self) -> list[Handout]:
+        """All of the last call."""
+        return [handout for turn in self.turns for handout in turn.handouts]
+
+    def check(self) -> None:
+        for handout in self.handouts:
+            assert (handout.subscription, handout.message) not in self.acked, "acknowledged, and came back"
+
+    def acknowledged(self, tokens: list[Token], settings: Row) -> None:
+        """These acks were accepted. With ordering and without exactly-once they may be undone (service.md §9.4)."""
+        if settings["exactly_once"] or not settings["ordered"]:
+            self.acked |= {(subscription, message) for subscription, message, _ in tokens}
+
+
+def _handout(subscription: int, entry: Entry, lease: Lease) -> Handout:
+    message = entry.message
+    content = Content(message.data, dict(message.attributes), message.ordering_key)
+    return Handout(subscription, message.number, lease.number, lease.due, lease.consumer, content, message.size)
 
 
 class Reply:
@@ -39,15 +85,13 @@ class Reply:
     Invariant 2: when a delivery is handed out, its lease exists.
     """
 
-    def __init__(self, subscription: Subscription, pull: CountingPull, expected: Row, ledger: Ledger) -> None:
+    def __init__(self, subscription: Subscription, pull: CountingPull, expected: Row) -> None:
         self.subscription = subscription
         self.pull = pull
         self.expected = expected
-        self.ledger = ledger
         self.leases: list[Lease] = []
         self.ack_ids: list[str] = []
         self.tokens: list[Token] = []
-        self.bodies: list[bytes] = []
         self.times = 0
         if pull.done:
             self.hand_over()
@@ -60,9 +104,37 @@ class Reply:
             assert lease.entry is not None, "handed out without a lease"
             assert lease.entry.lease is lease, "handed out with a lease that its message doesn't know"
             assert lease.entry.place is Place.LEASED
-            token = (self.subscription.number, lease.entry.message.number, lease.number)
             self.leases.append(lease)
             self.ack_ids.append(self.subscription.ack_id(lease))
-            self.tokens.append(token)
-            self.bodies.append(lease.entry.message.data)
-            self.ledger.delivered(token, lease.due)
+            self.tokens.append((self.subscription.number, lease.entry.message.number, lease.number))
+
+
+class Tap:
+    """A stream of the engine and the model's beside it."""
+
+    def __init__(self, subscription: Subscription, reader: Reader, expected: Row) -> None:
+        self.subscription = subscription
+        self.reader = reader
+        self.expected = expected
+
+    def read(self) -> list[tuple[Token, str]]:
+        """Let everything leave; what that was, each with its ack id."""
+        before = len(self.reader.deliveries)
+        self.reader.read()
+        return [
+            ((self.subscription.number, delivery.number, delivery.lease.number), delivery.ack_id)
+            for delivery in self.reader.deliveries[before:]
+        ]
+
+    def close(self) -> None:
+        self.reader.close()
+
+
+def run(on_engine: Callable[[], Any]) -> Any:
+    """Call the engine: what it raises is meant for users, or a fault."""
+    try:
+        return on_engine()
+    except (PubsubError, AssertionError):
+        raise
+    except Exception as error:
+        raise AssertionError(f"the engine failed: {error!r}") from error

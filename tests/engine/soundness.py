@@ -5,10 +5,11 @@ from collections.abc import Iterable
 
 from emulator.clock import FakeClock
 from emulator.engine.broker import Broker
-from emulator.engine.entries import Entry, Lease, Place
+from emulator.engine.entries import Consumer, Entry, Lease, Place
 from emulator.engine.pulls import Pull
 from emulator.engine.streams import Stream
 from emulator.engine.subscription import Subscription
+from tests.engine import lanes
 
 
 class CountingPull(Pull):
@@ -45,24 +46,33 @@ def check_subscription(subscription: Subscription) -> None:
     counts_and_dump_agree(subscription)
     who_is_ready_still_wants_something(subscription)
     who_stands_in_line_belongs_here(subscription)
-    nothing_waits_that_a_stream_has_room_for(subscription)
+    nothing_waits_that_somebody_has_room_for(subscription)
     a_streams_credit_is_its_leases(subscription)
+    if subscription._holdings.lanes is not None:
+        lanes.check(subscription._holdings, subscription._holdings.lanes)
 
 
 def a_message_is_in_exactly_one_place(subscription: Subscription) -> None:
-    """Invariant 1: it waits in the backlog, or it has one lease among the deadlines."""
-    waiting: list[Entry] = [entry for entry in subscription._holdings.backlog._fresh if entry.place is Place.WAITING]
-    waiting += [entry for _, entry in subscription._holdings.backlog._returned if entry.place is Place.WAITING]
-    heap = subscription._holdings.deadlines._heap
-    leases = {lease for due, _, lease in heap if lease.due == due}
-    entries = list(subscription._holdings._entries.values())
+    """Invariant 1: it waits in the backlog or behind others, is delayed, has one lease, or is acked before its time."""
+    holdings = subscription._holdings
+    waiting: list[Entry] = [entry for entry in holdings.backlog._fresh if entry.place is Place.WAITING]
+    waiting += [entry for _, entry in holdings.backlog._returned if entry.place is Place.WAITING]
+    leases = {lease for due, _, lease in holdings.deadlines._heap if lease.due == due}
+    delayed = {id(entry) for due, _, entry in holdings._delays._heap if entry.due == due}
+    entries = list(holdings._entries.values())
+    in_lanes = (Place.BEHIND, Place.ACKED)
 
     assert sorted(map(id, waiting)) == sorted(id(entry) for entry in entries if entry.place is Place.WAITING)
-    assert len(subscription._holdings.backlog) == len(waiting)
+    assert len(holdings.backlog) == len(waiting)
     assert leases == {entry.lease for entry in entries if entry.place is Place.LEASED}
+    assert len(holdings.deadlines) == len(leases)
     assert all(lease.entry is not None and lease.entry.lease is lease for lease in leases)
-    assert all((entry.lease is None) is (entry.place is Place.WAITING) for entry in entries)
-    assert list(subscription._holdings._entries) == sorted(entry.message.number for entry in entries)
+    assert all((entry.lease is not None) is (entry.place is Place.LEASED) for entry in entries)
+    assert delayed == {id(entry) for entry in entries if entry.place is Place.DELAYED}
+    assert len(holdings._delays) == len(delayed)
+    assert holdings.lanes is not None or not any(entry.place in in_lanes for entry in entries)
+    assert list(holdings._entries) == sorted(entry.message.number for entry in entries)
+    assert not holdings._dead, "a dead letter was left lying"
 
 
 def counts_and_dump_agree(subscription: Subscription) -> None:
@@ -71,8 +81,8 @@ def counts_and_dump_agree(subscription: Subscription) -> None:
     places = Counter(place for _, place, _, _ in messages)
     counts = subscription.counts()
 
-    assert (counts["waiting"], counts["leases"]) == (places["waiting"], places["leased"])
-    assert len(messages) == counts["waiting"] + counts["leases"]
+    assert counts["waiting"] == places["waiting"] + places["behind"]
+    assert (counts["leases"], counts["delayed"]) == (places["leased"], places["delayed"])
 
 
 def who_is_ready_still_wants_something(subscription: Subscription) -> None:
@@ -92,12 +102,17 @@ def who_stands_in_line_belongs_here(subscription: Subscription) -> None:
     assert [stream for stream in consumers.streams() if stream.in_line and stream not in line] == []
 
 
-def nothing_waits_that_a_stream_has_room_for(subscription: Subscription) -> None:
+def nothing_waits_that_somebody_has_room_for(subscription: Subscription) -> None:
     """Whatever gives a stream room has to pump: no time does it later."""
-    idle = [stream for stream in subscription._consumers.streams() if stream.room(0)]
-
-    assert not idle or not len(subscription._holdings.backlog), f"{idle} have room for what waits"
+    consumers, holdings = subscription._consumers, subscription._holdings
+    idle: list[Consumer] = [stream for stream in consumers.streams() if stream.room(0)]
     assert all(stream.in_line for stream in idle)
+    idle += consumers.waiting()
+
+    assert not idle or not len(holdings.backlog), f"{idle} have room for what waits"
+    if holdings.lanes is not None:
+        claimants = [lane.claimant for lane in holdings.lanes._by_key.values()]
+        assert not any(consumer in claimants for consumer in idle), f"{idle} have room for what waits for them"
 
 
 def a_streams_credit_is_its_leases(subscription: Subscription) -> None:
