@@ -116,8 +116,18 @@ class Connection:
             if not self._preface_seen and not self._take_preface():
                 return False
             for _ in range(most):
-                if not self._next_frame():
+                buffer, position = self._buffer, self._position
+                start = position + frames.HEADER_BYTES
+                if start > len(buffer):
                     return False
+                high, low, kind, flags, stream_id = frames.unpack_head(buffer, position)
+                end = start + (high << 8 | low)
+                if end - start > self._settings.max_frame_size:
+                    raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, f"a frame of {end - start} bytes")
+                if end > len(buffer):
+                    return False
+                self._position = end
+                self._dispatch(kind, flags, stream_id & frames.MAX_STREAM_ID, buffer[start:end])
                 if enough():
                     break
         except Http2Error as problem:
@@ -132,22 +142,6 @@ class Connection:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "no connection preface")
         self._position = len(frames.PREFACE)
         self._preface_seen = True
-        return True
-
-    def _next_frame(self) -> bool:
-        buffer, position = self._buffer, self._position
-        if len(buffer) - position < frames.HEADER_BYTES:
-            return False
-        high, low, kind, flags, stream_id = frames.unpack_head(buffer, position)
-        length = high << 8 | low
-        if length > self._settings.max_frame_size:
-            raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, f"a frame of {length} bytes")
-        start = position + frames.HEADER_BYTES
-        end = start + length
-        if end > len(buffer):
-            return False
-        self._position = end
-        self._dispatch(kind, flags, stream_id & frames.MAX_STREAM_ID, buffer[start:end])
         return True
 
     def _dispatch(self, kind: int, flags: int, stream_id: int, payload: bytes) -> None:

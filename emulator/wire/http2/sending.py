@@ -113,7 +113,8 @@ class Sender:
 
     def reply(self, stream: Stream, headers: bytes, data: bytes, trailers: bytes) -> None:
         size = len(data)
-        if size > self.max_frame or size > stream.send_window or size > self.window or self.notice.due:
+        most = self.max_frame
+        if size > min(most, stream.send_window, self.window) or len(trailers) > most or self.notice.due:
             self.headers(stream, headers)
             if data:
                 self.data(stream, data)
@@ -122,12 +123,7 @@ class Sender:
             return
         stream.send_window -= size
         self.window -= size
-        frame, stream_id = frames.frame, stream.id
-        self._put(
-            frame(frames.HEADERS, frames.END_HEADERS, stream_id, headers)
-            + frame(frames.DATA, 0, stream_id, data)
-            + frames.headers(stream_id, trailers, self.max_frame, end_stream=True)
-        )
+        self._put(frames.reply(stream.id, headers, data, trailers))
         self._ended(stream)
 
     def _drain(self, stream: Stream) -> None:
