@@ -135,6 +135,9 @@ def _bytes_of_length(size: int) -> int:
 
 def write_reply(ids: Sequence[int]) -> bytes:
     """A serialized PublishResponse with one or more ids in rising order."""
+    if len(ids) == 1:
+        text = b"%d" % ids[0]
+        return b"%c%c%b" % (_MESSAGE_ID, len(text), text)
     digits = len(str(ids[-1]))
     if len(str(ids[0])) == digits:  # all have so many
         return (f"{_MESSAGE_ID:c}{digits:c}%d" * len(ids) % tuple(ids)).encode("ascii")

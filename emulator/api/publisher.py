@@ -57,7 +57,6 @@ class Publisher:
 
     def _publish(self, topic: str, drafts: Drafts, size: int) -> list[int]:
         broker = self._broker
-        check_count(len(drafts), broker.limits)
         if size > broker.limits.publish_max_bytes:
             raise errors.publish_too_large(size, broker.limits.publish_max_bytes)
         return broker.publish(topic, drafts)

@@ -1,6 +1,6 @@
 """The sending half of a connection: what waits to be written, and the windows it has to respect."""
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Final
 
@@ -29,6 +29,7 @@ class Sender:
         "_waiters",
         "initial_window",
         "max_frame",
+        "no_queue",
         "notice",
         "out_bytes",
         "queued_bytes",
@@ -51,6 +52,8 @@ class Sender:
         self.initial_window = frames.DEFAULT_WINDOW
         self.max_frame = frames.MIN_MAX_FRAME_SIZE
         self.notice = TableSizeNotice()
+        # Of every stream that never had to wait for a window, as nearly all; nothing can be put into it.
+        self.no_queue: deque[memoryview] = deque(maxlen=0)
 
     # Output
 
@@ -101,6 +104,8 @@ class Sender:
         self._put(frames.headers(stream.id, block, self.max_frame, end_stream=end))
 
     def data(self, stream: Stream, data: bytes) -> None:
+        if stream.queue is self.no_queue:
+            stream.queue = deque()
         stream.queue.append(memoryview(data))
         stream.queued_bytes += len(data)
         self.queued_bytes += len(data)
