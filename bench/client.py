@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from google.protobuf.message import Message
 from hpack import Decoder
@@ -87,8 +87,8 @@ class Client:
     def delete_topic(self, name: str) -> None:
         self.call("/google.pubsub.v1.Publisher/DeleteTopic", pb.DeleteTopicRequest(topic=name), pb.Empty)
 
-    def create_subscription(self, name: str, topic: str, ack_deadline_s: int = ACK_DEADLINE_S) -> None:
-        subscription = pb.Subscription(name=name, topic=topic, ack_deadline_seconds=ack_deadline_s)
+    def create_subscription(self, name: str, topic: str, ack_deadline_s: int = ACK_DEADLINE_S, **options: Any) -> None:
+        subscription = pb.Subscription(name=name, topic=topic, ack_deadline_seconds=ack_deadline_s, **options)
         self.call("/google.pubsub.v1.Subscriber/CreateSubscription", subscription, pb.Subscription)
 
     def delete_subscription(self, name: str) -> None:
@@ -99,11 +99,15 @@ class Client:
         request = pb.ListTopicsRequest(project=PROJECT)
         self.call("/google.pubsub.v1.Publisher/ListTopics", request, pb.ListTopicsResponse)
 
-    def publish(self, topic: str, count: int, size: int) -> None:
-        """`count` messages of `size` bytes, in batches."""
-        most = max(1, min(_BATCH, _BATCH_BYTES // size))
-        for first in range(0, count, most):
-            self.call(PUBLISH, publish_request(topic, min(most, count - first), size), pb.PublishResponse)
+    def publish(self, topic: str, count: int, size: int, keys: int = 0) -> None:
+        """`count` messages of `size` bytes, in batches; with so many ordering keys, a batch for each in turn."""
+        most = max(1, min(_BATCH, _BATCH_BYTES // size, count // keys if keys else count))
+        for number, first in enumerate(range(0, count, most)):
+            request = publish_request(topic, min(most, count - first), size)
+            if keys:
+                for message in request.messages:
+                    message.ordering_key = f"key-{number % keys}"
+            self.call(PUBLISH, request, pb.PublishResponse)
 
     def pull(self, subscription: str, most: int) -> list[str]:
         """The ack ids of up to `most` messages that are there."""
@@ -144,11 +148,13 @@ def topic_of(server: Address, name: str) -> Iterator[str]:
 
 
 @contextmanager
-def subscription_of(server: Address, name: str, ack_deadline_s: int = ACK_DEADLINE_S) -> Iterator[tuple[str, str]]:
+def subscription_of(
+    server: Address, name: str, ack_deadline_s: int = ACK_DEADLINE_S, **options: Any
+) -> Iterator[tuple[str, str]]:
     """A topic and its subscription for as long as the block lasts; their full names."""
     subscription = f"{PROJECT}/subscriptions/{name}"
     with topic_of(server, name) as topic, client_of(server) as client:
-        client.create_subscription(subscription, topic, ack_deadline_s)
+        client.create_subscription(subscription, topic, ack_deadline_s, **options)
         try:
             yield topic, subscription
         finally:

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from bench.context import Bench, Sample
-from bench.loads import growth, latency, publishing, pulling, rest, starting
+from bench.loads import growth, latency, options, publishing, pulling, rest, starting
 
 
 class Better(Enum):
@@ -75,6 +75,8 @@ _REST_PULL: Final = Load("REST pull and ack", rest.rest_pull_and_ack)
 _DEPTH: Final = Load("growth with the backlog", growth.depth, official=False)
 _FANOUT: Final = Load("growth with subscriptions", growth.fanout, official=False)
 _TOPICS: Final = Load("growth with topics", growth.topics, official=False)
+_OPTIONS: Final = Load("drains with options", options.drains, official=False)
+_FILTERS: Final = Load("filters", options.filters, official=False)
 _STALL: Final = Load("stall", growth.stall, rounds=2, official=False)
 
 _FLAT: Final = Floor(Kind.AT_MOST, 1.2)
@@ -132,6 +134,17 @@ ROWS: Final[Sequence[Row]] = (
     _rate("rest-pull-ack", "REST pull(10) + acknowledge, 4 connections", "messages", None, _REST_PULL, "rest"),
     _share(
         "rest-pull-ack-share", "the same, its calls as share of an empty aiohttp handler's", None, _REST_PULL, "rest"
+    ),
+    _share("drain-ordered", "drain with 1,000 ordering keys, share of one without", 0.6, _OPTIONS, "stream"),
+    _share("drain-exactly-once", "drain under exactly-once, share of one without", 0.6, _OPTIONS, "stream"),
+    Row(
+        "filters",
+        "cost of a Publish with 100 filtered subscriptions : with one",
+        "×",
+        Better.LOWER,
+        Floor(Kind.AT_MOST, 15),
+        _FILTERS,
+        "publish",
     ),
     _growth("publish", f"{_MORE}publish", _DEPTH, "publish"),
     _growth("pull", f"{_MORE}pull", _DEPTH, "pull"),

@@ -207,6 +207,7 @@ BAD_FIELDS = [
     pytest.param("labels", {"k" * 64: "x"}, marks=LABELS, id="label-key-long"),
     pytest.param("labels", {f"k{n}": "x" for n in range(65)}, marks=LABELS, id="labels-65"),
     pytest.param("filter", "x" * 257, marks=pytest.mark.rule("B055"), id="filter-long"),
+    pytest.param("filter", "bogus (", marks=pytest.mark.rule("B055", "S11.1"), id="filter-bogus"),
     pytest.param("noSuchField", 1, marks=MAPPING, id="unknown-field"),
     pytest.param("ackDeadlineSeconds", "ten", marks=MAPPING, id="text-for-number"),
     pytest.param("messageRetentionDuration", "an hour", marks=MAPPING, id="malformed-duration"),

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from emulator import __version__, logs
 from emulator.errors import starting as starting_errors
+from emulator.limits import STRICT
 from emulator.settings import (
     ENV_INIT,
     GCLOUD_FLAGS,
@@ -174,6 +175,8 @@ def _start(settings: Settings, ignored: Sequence[str]) -> int:
             logger.warning("%s is gcloud's and has no effect here", flag)
         for warning in settings.warnings:
             logger.warning("%s", warning)
+        if settings.limits is not STRICT:
+            logger.info("limits are relaxed: the server takes what production refuses")
         _raise_file_limit()
         collect_less()
 
@@ -215,7 +218,7 @@ async def _serve(settings: Settings) -> None:
 
     stop = asyncio.Event()
     _stop_on_signals(asyncio.get_running_loop(), stop)
-    app = App(settings.host, settings.port, shutdown=stop.set, log_http=settings.log_http)
+    app = App(settings.host, settings.port, limits=settings.limits, shutdown=stop.set, log_http=settings.log_http)
     await app.start()
     try:
         if settings.port_file is not None:

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from emulator.clock import FakeClock
+from emulator.limits import SETS, Limits
 
 if TYPE_CHECKING:
     from emulator.app import App
@@ -21,14 +22,16 @@ class Emulator:
     """A server on a free port of 127.0.0.1 for as long as the block lasts; any number of them may run side by side.
 
     `with` runs it on a thread and event loop of its own, `async with` on the loop that is running. On a `clock` of its
-    own, time stands still until the test advances it.
+    own, time stands still until the test advances it. `limits`: "strict" are production's, "relaxed" ones take short
+    times too; or a set of the test's own.
     """
 
-    def __init__(self, *, clock: FakeClock | None = None) -> None:
-        """Raises TypeError for a clock of another kind."""
+    def __init__(self, *, clock: FakeClock | None = None, limits: str | Limits = "strict") -> None:
+        """Raises TypeError for a clock or limits of another kind, ValueError for limits of another name."""
         if clock is not None and not isinstance(clock, FakeClock):
             raise TypeError(f"clock is a FakeClock or None, not {clock!r}")
         self._clock = clock
+        self._limits = _limits(limits)
         self._app: App | None = None
         self._thread: _ServerThread | None = None
 
@@ -66,7 +69,7 @@ class Emulator:
 
     def __enter__(self) -> "Emulator":
         self._refuse_to_run_twice()
-        thread = _ServerThread(self._clock)
+        thread = _ServerThread(self._clock, self._limits)
         self._app = thread.start()
         self._thread = thread
         return self
@@ -82,7 +85,7 @@ class Emulator:
 
     async def __aenter__(self) -> "Emulator":
         self._refuse_to_run_twice()
-        app = _build(self._clock)
+        app = _build(self._clock, self._limits)
         await app.start()
         self._app = app
         return self
@@ -107,8 +110,9 @@ class _Started:
 class _ServerThread:
     """A thread with a loop on which an emulator runs until it is told to stop."""
 
-    def __init__(self, clock: FakeClock | None) -> None:
+    def __init__(self, clock: FakeClock | None, limits: Limits) -> None:
         self._clock = clock
+        self._limits = limits
         self._started: concurrent.futures.Future[_Started] = concurrent.futures.Future()
         self._ended: concurrent.futures.Future[None] = concurrent.futures.Future()
         self._thread = threading.Thread(target=self._main, name="pubsub-emulator", daemon=True)
@@ -142,7 +146,7 @@ class _ServerThread:
             self._ended.set_result(None)
 
     async def _serve(self) -> None:
-        app = _build(self._clock)
+        app = _build(self._clock, self._limits)
         await app.start()
         stop = asyncio.Event()
         self._started.set_result(_Started(app, asyncio.get_running_loop(), stop))
@@ -153,7 +157,21 @@ class _ServerThread:
         return f"<_ServerThread {'alive' if self._thread.is_alive() else 'ended'}>"
 
 
-def _build(clock: FakeClock | None) -> "App":
+def _build(clock: FakeClock | None, limits: Limits) -> "App":
     from emulator.app import App
 
-    return App(_HOST, 0, clock=clock)
+    return App(_HOST, 0, clock=clock, limits=limits)
+
+
+def _limits(given: str | Limits) -> Limits:
+    if isinstance(given, Limits):
+        return given
+    if not isinstance(given, str):
+        raise TypeError(f"limits are {_choices()} or a Limits, not {given!r}")
+    if given not in SETS:
+        raise ValueError(f"limits are {_choices()} or a Limits, not {given!r}")
+    return SETS[given]
+
+
+def _choices() -> str:
+    return ", ".join(map(repr, SETS))

@@ -1,6 +1,8 @@
-"""Every quota and default in one value; names carry the unit (service.md §19)."""
+"""Every quota and default, in a set for each kind of use; names carry the unit (service.md §19)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 _DAY_S = 86_400
 
@@ -61,11 +63,30 @@ class Limits:
     unwritten_max_messages: int = 1_000
     unwritten_max_bytes: int = 104_857_600
 
+    # Of one ordering key, with one consumer: a failure has all that follow it wait again, in one go (service.md §9.4).
+    ordering_key_max_outstanding: int = 10_000
+
     page_size_default: int = 100
     page_size_max: int = 1_000
 
 
 STRICT = Limits()
+
+# For tests that do not want to wait: whatever has a shortest time or a smallest number, from one on. Defaults and
+# largest values stay production's, but for a Pull that finds nothing, which waits for no more than a second.
+RELAXED = Limits(
+    ack_deadline_min_s=1,
+    retention_min_s=1,
+    expiration_ttl_min_s=1,
+    delivery_attempts_min=1,
+    cloud_storage_max_duration_min_s=1,
+    cloud_storage_max_bytes_min=1,
+    cloud_storage_max_messages_min=1,
+    pull_wait_s=1,
+)
+
+# By the names that users give them.
+SETS: Mapping[str, Limits] = MappingProxyType({"strict": STRICT, "relaxed": RELAXED})
 
 # Events that wait for one reader of a feed, unless it asks for another number (outbox.md O3).
 MAX_PENDING_DEFAULT = 1_000

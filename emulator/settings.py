@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from emulator.errors import starting as starting_errors
+from emulator.limits import SETS, Limits
 
 START = "start"
 ENV_INIT = "env-init"
@@ -117,6 +118,10 @@ def _choice(*choices: str) -> Callable[[str], str]:
     return parse
 
 
+def _parse_limits(text: str) -> Limits:
+    return SETS[_choice(*SETS)(text)]
+
+
 def _parse_switch(text: str) -> bool:
     if text.lower() not in _BOOLEANS:
         raise ValueError("is neither true nor false")
@@ -171,6 +176,7 @@ OPTIONS = (
         str,
         (START, ENV_INIT),
     ),
+    Option("limits", "SET", "strict", "strict: production's; relaxed: short times for quick tests", _parse_limits),
     Option("log-level", "LEVEL", "info", f"what to log: {', '.join(_LEVELS)}", _parse_level),
     Option("log-format", "FORMAT", "text", "how: text, or json for an object a line", _choice("text", "json")),
     Option("log-http", "", "false", "log each HTTP request", _parse_switch),
@@ -198,6 +204,7 @@ class Settings:
     log_format: str
     log_http: bool
     shell: str
+    limits: Limits
     warnings: tuple[str, ...]
 
 
@@ -219,6 +226,7 @@ def resolve(flags: Mapping[str, str], environ: Mapping[str, str], verb: str) -> 
         log_format=sources.value("log-format"),
         log_http=sources.value("log-http"),
         shell=sources.value("shell"),
+        limits=sources.value("limits"),
         warnings=tuple(_warnings(address, keeps_data=sources.value("data-dir") is not None)),
     )
 

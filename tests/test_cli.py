@@ -186,6 +186,10 @@ class TestStart:
 
             assert server.end() == (0, "", "")
 
+    def test_relaxed_limits_are_told_in_the_log(self) -> None:
+        with started("--port", "0", "--limits", "relaxed") as server:
+            assert server.before_ready == ["INFO limits are relaxed: the server takes what production refuses"]
+
     def test_it_opens_many_files_where_it_may(self) -> None:
         resource = pytest.importorskip("resource")
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -350,6 +354,7 @@ class TestFailures:
             ("--port", "x"),
             ("--host-port", "::1:8085"),
             ("--log-format", "xml"),
+            ("--limits", "lax"),
             ("env-init", "--shell", "cmd"),
             ("env-init", "--port", "0"),
             ("healthcheck", "--port", "0"),

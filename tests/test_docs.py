@@ -11,12 +11,15 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pytest
 
+from bench import report
+from bench.__main__ import _parser as bench_parser
 from emulator.api.catalogue import RPCS
+from emulator.limits import RELAXED, STRICT
 from emulator.settings import OPTIONS
 from tests.tools.server import serve
 
@@ -142,6 +145,24 @@ def test_the_readmes_table_of_options_has_a_row_for_each() -> None:
     assert rows == [(option.flag, option.metavar, option.env, option.default) for option in OPTIONS]
 
 
+def test_the_readmes_table_of_limits_has_a_row_for_each_that_differs() -> None:
+    (table,) = re.findall(r"^\| What is least .*?\n\n", README.read_text("utf-8"), re.M | re.S)
+    rows = re.findall(r"^\| ([^|]+) \| ([\d,]+(?: \w+)?) \| ([\d,]+(?: \w+)?) \|$", table, re.M)
+
+    strict, relaxed = asdict(STRICT), asdict(RELAXED)
+    different = [name for name in strict if strict[name] != relaxed[name]]
+    assert [(is_, may_be) for _, is_, may_be in rows] == [
+        (with_unit(name, strict[name]), with_unit(name, relaxed[name])) for name in different
+    ]
+
+
+def with_unit(name: str, value: int) -> str:
+    """A limit as the README writes it; the unit is in its name."""
+    if "_bytes" in name:
+        return f"{value:,} byte{'s' if value > 1 else ''}"
+    return f"{value:,} s" if name.endswith("_s") else f"{value:,}"
+
+
 def test_the_readme_lists_every_exit_code() -> None:
     (line,) = re.findall(r"^Exit codes:.*?\n\n", README.read_text("utf-8"), re.M | re.S)
 
@@ -173,6 +194,14 @@ def test_the_readme_names_every_rpc() -> None:
     text = README.read_text(encoding="utf-8")
 
     assert [rpc.method for rpc in RPCS if f"{rpc.service.rpartition('.')[2]}.{rpc.method} |" not in text] == []
+
+
+def test_the_page_on_performance_names_every_option_of_the_tool() -> None:
+    text = (ROOT / "docs/performance.md").read_text(encoding="utf-8")
+    options = [option for action in bench_parser()._actions for option in action.option_strings if option != "-h"]
+
+    assert [option for option in options if option != "--help" and option not in text] == []
+    assert (report.BEGIN in text, report.END in text, "make profile ROW=" in text) == (True, True, True)
 
 
 def test_the_readme_has_blocks_of_both_languages_to_run() -> None:

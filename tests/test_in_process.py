@@ -1,6 +1,7 @@
 """The emulator inside a test's own process: with, async with, a clock to turn, and nothing left behind."""
 
 import asyncio
+import dataclasses
 import gc
 import json
 import logging
@@ -9,9 +10,10 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import aiohttp
@@ -20,6 +22,7 @@ import pytest
 import emulator
 from emulator import Emulator, FakeClock
 from emulator.app import App
+from emulator.limits import RELAXED, STRICT, Limits
 from tests.wire.serving import Reply, connected
 
 TOPIC = "/v1/projects/p/topics/top"
@@ -328,6 +331,46 @@ class TestClock:
         clock.advance(1)
         with Emulator(clock=clock):
             clock.advance(1)
+
+
+class TestLimits:
+    SHORT: Mapping[str, object] = MappingProxyType({"topic": TOPIC.removeprefix("/v1/"), "ackDeadlineSeconds": 1})
+
+    def test_they_are_productions(self) -> None:
+        with Emulator() as server:
+            ask(server, "PUT", TOPIC)
+
+            assert ask(server, "PUT", SUBSCRIPTION, {**self.SHORT}).status == 400
+
+    @pytest.mark.parametrize("limits", ["relaxed", RELAXED, dataclasses.replace(STRICT, ack_deadline_min_s=1)])
+    def test_unless_others_are_asked_for(self, limits: str | Limits) -> None:
+        clock = FakeClock()
+        with Emulator(clock=clock, limits=limits) as server:
+            ask(server, "PUT", TOPIC)
+            assert ask(server, "PUT", SUBSCRIPTION, {**self.SHORT}).status == 200
+            ask(server, "POST", f"{TOPIC}:publish", {"messages": [{"data": "YWJj"}]})
+            assert len(pull(server)) == 1
+
+            clock.advance(1)
+
+            assert len(pull(server)) == 1
+
+    async def test_they_hold_on_the_callers_loop_too(self) -> None:
+        async with Emulator(limits="relaxed") as server:
+            await asyncio.to_thread(ask, server, "PUT", TOPIC)
+            reply = await asyncio.to_thread(ask, server, "PUT", SUBSCRIPTION, {**self.SHORT})
+
+            assert reply.status == 200
+
+    @pytest.mark.parametrize("limits", ["", "Relaxed", "lax"])
+    def test_other_names_are_refused(self, limits: str) -> None:
+        with pytest.raises(ValueError, match=f"limits are 'strict', 'relaxed' or a Limits, not '{limits}'"):
+            Emulator(limits=limits)
+
+    @pytest.mark.parametrize("limits", [None, 5, Limits])
+    def test_other_things_are_refused(self, limits: Any) -> None:
+        with pytest.raises(TypeError, match="limits are 'strict', 'relaxed' or a Limits, not "):
+            Emulator(limits=limits)
 
 
 class TestLeaks:

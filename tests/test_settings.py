@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from emulator.errors.starting import UsageError
+from emulator.limits import RELAXED, STRICT
 from emulator.settings import (
     ENV_INIT,
     GCLOUD_FLAGS,
@@ -29,6 +30,7 @@ DEFAULTS = Settings(
     log_format="text",
     log_http=False,
     shell="bash",
+    limits=STRICT,
     warnings=(),
 )
 
@@ -65,6 +67,8 @@ def test_defaults() -> None:
         ("verbosity", "error", {"log_level": "error"}),
         ("verbosity", "none", {"log_level": "critical"}),
         ("shell", "fish", {"shell": "fish"}),
+        ("limits", "strict", {"limits": STRICT}),
+        ("limits", "Relaxed", {"limits": RELAXED}),
     ],
 )
 @pytest.mark.parametrize("way", ["flag", "variable"])
@@ -182,6 +186,7 @@ def test_the_parts_of_an_address_come_together(
         ("log-format", "xml"),
         ("log-http", "maybe"),
         ("shell", "cmd"),
+        ("limits", "lax"),
     ],
 )
 @pytest.mark.parametrize("way", ["flag", "variable"])

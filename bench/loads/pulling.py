@@ -65,14 +65,19 @@ def drain(bench: Bench, name: str, streams: int) -> float:
     with subscription_of(server, bench.fresh_name("drain")) as (topic, subscription):
         with client_of(server) as client:
             client.publish(topic, count, _SIZE)
-        with undisturbed():
-            begun = time.perf_counter()
-            open_ones = [Stream(server, subscription) for _ in range(streams)]
-            connections = [stream.connection for stream in open_ones]
-            run(connections, lambda: sum(stream.acked for stream in open_ones) >= count, "draining a subscription")
-            taken = time.perf_counter() - begun
-        for connection in connections:
-            connection.close()
+        return drained(server, subscription, count, streams)
+
+
+def drained(server: Server, subscription: str, count: int, streams: int) -> float:
+    """Messages a second, of so many that wait."""
+    with undisturbed():
+        begun = time.perf_counter()
+        open_ones = [Stream(server, subscription) for _ in range(streams)]
+        connections = [stream.connection for stream in open_ones]
+        run(connections, lambda: sum(stream.acked for stream in open_ones) >= count, "draining a subscription")
+        taken = time.perf_counter() - begun
+    for connection in connections:
+        connection.close()
     return count / taken
 
 

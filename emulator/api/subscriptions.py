@@ -7,6 +7,7 @@ from emulator.api import pb
 from emulator.api.fields import check_duration, check_labels, check_representable, duration_ns, show_duration
 from emulator.api.masks import Maskable
 from emulator.clock import NS_PER_S
+from emulator.engine import filters
 from emulator.engine.subscription import Subscription
 from emulator.engine.values import DeadLetterPolicy, DeliveryKind, RetryPolicy, SubscriptionSettings
 from emulator.limits import Limits
@@ -54,8 +55,7 @@ def read(resource: pb.Subscription, limits: Limits, *, creating: bool) -> Subscr
     _check_push(document)
     if document.enable_exactly_once_delivery and delivery is not DeliveryKind.PULL:
         raise errors.exactly_once_needs_pull(delivery.value)
-    if (size := len(document.filter.encode())) > limits.filter_max_bytes:
-        raise errors.too_long("filter", document.filter, size, limits.filter_max_bytes)
+    chosen = filters.parse(document.filter, limits.filter_max_bytes)
     _complete_ack_deadline(document, limits, creating=creating)
     retention = _complete_retention(document, limits)
     ttl = _complete_expiration(document, limits)
@@ -71,6 +71,7 @@ def read(resource: pb.Subscription, limits: Limits, *, creating: bool) -> Subscr
         ordered=document.enable_message_ordering,
         retry=retry,
         dead_letter=dead_letter,
+        filter=chosen,
     )
 
 

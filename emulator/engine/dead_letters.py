@@ -6,13 +6,11 @@ from typing import Final, Protocol
 
 from emulator import names
 from emulator.clock import NS_PER_S
+from emulator.engine.sizes import field_size, map_entry_size
 from emulator.engine.values import Draft, Message
 
 _EPOCH: Final = datetime(1970, 1, 1)
 _PREFIX: Final = "CloudPubSubDeadLetterSource"
-
-# Of each field: its tag.
-_TAG_BYTES: Final = 1
 
 
 class DeadLetterOffice(Protocol):
@@ -49,12 +47,7 @@ def _rfc3339(nanoseconds: int) -> str:
 
 
 def _serialized_size(data: bytes, attributes: Mapping[str, str], ordering_key: str) -> int:
-    size = sum(_field(_field(len(key.encode())) + _field(len(value.encode()))) for key, value in attributes.items())
+    size = sum(map_entry_size(key, value) for key, value in attributes.items())
     for part in (data, ordering_key.encode()):
-        size += _field(len(part)) if part else 0
+        size += field_size(len(part)) if part else 0
     return size
-
-
-def _field(size: int) -> int:
-    """What a field of so many bytes takes with its tag and its length, seven bits a byte."""
-    return _TAG_BYTES + max(1, (size.bit_length() + 6) // 7) + size

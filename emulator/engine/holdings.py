@@ -13,6 +13,7 @@ from emulator.engine.entries import Consumer, Entry, Lease, Leases, Place
 from emulator.engine.lanes import Lanes
 from emulator.engine.schedule import Schedule
 from emulator.engine.values import AckFailure, Draft, Message, SubscriptionSettings
+from emulator.limits import Limits
 
 # What an ack id names: a message's number and a lease's.
 Delivery: TypeAlias = tuple[int, int]
@@ -50,6 +51,7 @@ class Holdings:
         name: str,
         settings: SubscriptionSettings,
         clock: Clock,
+        limits: Limits,
         consumers: Consumers,
         office: DeadLetterOffice,
     ) -> None:
@@ -60,7 +62,9 @@ class Holdings:
         self._office = office
         self._entries: OrderedDict[int, Entry] = OrderedDict()
         self.backlog = Backlog()
-        self.lanes = Lanes(self.backlog, self._forget) if settings.ordered else None
+        self.lanes: Lanes | None = None
+        if settings.ordered:
+            self.lanes = Lanes(self.backlog, limits.ordering_key_max_outstanding, self._forget)
         self.deadlines: Schedule[Lease] = Schedule()
         self._delays: Schedule[Entry] = Schedule()
         self._lease_count = 0

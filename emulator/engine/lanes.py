@@ -62,13 +62,15 @@ class _Claims:
 class Lanes:
     """All lanes of one subscription. Of each, one message at most waits in the backlog for whoever comes.
 
-    `finish` is called with each message that is done at last: acked, and all before it too.
+    At most so many are out of one key. `finish` is called with each message that is done at last: acked, and all
+    before it too.
     """
 
-    __slots__ = ("_backlog", "_by_key", "_claims", "_finish", "acked")
+    __slots__ = ("_backlog", "_by_key", "_claims", "_finish", "_most", "acked")
 
-    def __init__(self, backlog: Backlog, finish: Callable[[Entry], None]) -> None:
+    def __init__(self, backlog: Backlog, most: int, finish: Callable[[Entry], None]) -> None:
         self._backlog = backlog
+        self._most = most
         self._finish = finish
         self._by_key: dict[str, Lane] = {}
         self._claims: dict[Consumer, _Claims] = {}
@@ -142,7 +144,11 @@ class Lanes:
         if lane.start == len(entries):
             self._withdraw(lane)
             del self._by_key[lane.key]
-        elif lane.next < len(entries) and entries[lane.next].place is Place.BEHIND:
+        elif (
+            lane.next < len(entries)
+            and entries[lane.next].place is Place.BEHIND
+            and lane.next - lane.start < self._most
+        ):
             self._offer(lane, entries[lane.next])
         else:
             self._withdraw(lane)

@@ -71,7 +71,7 @@ class Subscription:
         self._on_expired = on_expired
         self._stream_count = 0
         self._consumers = Consumers()
-        self._holdings = Holdings(name, settings, clock, self._consumers, office)
+        self._holdings = Holdings(name, settings, clock, limits, self._consumers, office)
         self._closed = False
         self._alarm = Alarm(clock, self._ring)
         self._last_active = clock.now()

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+
+from emulator.engine.filters import Filter
 
 
 # Not frozen, which makes them three times as fast to make: a publish makes one of each for every message.
@@ -96,4 +97,4 @@ class SubscriptionSettings:
     ordered: bool = False
     retry: RetryPolicy | None = None
     dead_letter: DeadLetterPolicy | None = None
-    filter: Any = None
+    filter: Filter | None = None

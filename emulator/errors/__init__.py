@@ -103,6 +103,11 @@ def too_long(argument: str, value: str, size: int, limit: int) -> PubsubError:
     return invalid(argument, value, f"{size} bytes, at most {limit} are allowed")
 
 
+def bad_filter(source: str, position: int, expectation: str) -> PubsubError:
+    """`position`: where `source` stops being a filter, in characters from 1."""
+    return invalid("filter", source, f"at character {position}, expected {expectation}")
+
+
 # Update masks
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from emulator.api import pb
+from emulator.engine.sizes import map_entry_size
 from emulator.errors import Code, PubsubError
 from emulator.errors import http as http_errors
 
@@ -50,8 +51,8 @@ JSON_CONTENT_TYPE = "application/json; charset=UTF-8"
 _ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
 _ERROR_DOMAIN = "pubsub.googleapis.com"
 
-# At most, what the tags and lengths of an entry of a map take, and what the lengths around the map grow by.
-_LENGTHS_BYTES = 9
+# By how much the lengths of the messages around the metadata grow with it, at most: two, from one byte to three.
+_LENGTHS_GROW_BYTES = 4
 
 
 class HttpFailure(Exception):
@@ -103,10 +104,10 @@ def status_details(error: PubsubError, message: str, max_bytes: int) -> bytes:
     """
     if not error.reason:
         return b""
-    room = max_bytes - len(_status(error, message, {})) - _LENGTHS_BYTES
+    room = max_bytes - len(_status(error, message, {})) - _LENGTHS_GROW_BYTES
     kept = {}
     for key, value in error.metadata.items():
-        room -= len(key.encode()) + len(value.encode()) + _LENGTHS_BYTES
+        room -= map_entry_size(key, value)
         if room < 0:
             break
         kept[key] = value

@@ -13,6 +13,7 @@ from tests.api.world import populated
 @pytest.mark.rule(
     "B025",
     "B026",
+    "B055",
     "B095",
     "B097",
     "B098",
@@ -33,6 +34,10 @@ from tests.api.world import populated
     "S1.9.2",
     "S1.9.3",
     "S1.9.6",
+    "S11.1",
+    "S11.2",
+    "S11.4",
+    "S11.5",
     "S3.1",
     "S3.2",
     "S3.4",

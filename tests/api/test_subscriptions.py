@@ -159,6 +159,18 @@ def test_a_filter_of_256_bytes_is_kept(world: World) -> None:
     assert create(world, filter=text)["filter"] == text
 
 
+@pytest.mark.rule("S4.subscription.filter", "S11.1")
+@pytest.mark.parametrize("source", ["", " attributes:k ", r'hasPrefix(attributes."\x6b", "v")'])
+def test_the_engine_is_told_what_a_filter_says(world: World, source: str) -> None:
+    create(world, filter=source)
+    update(world, "labels", labels={"a": "1"})
+
+    settings = world.broker.subscriptions.get(NEW).settings
+
+    assert (settings.filter and settings.filter.source) == (source or None)
+    assert settings.filter is None or [settings.filter.matches(a) for a in ({"k": "v"}, {"x": "v"})] == [True, False]
+
+
 @pytest.mark.rule("S4.subscription.expiration_policy")
 @pytest.mark.parametrize(
     ("policy", "retention"),

@@ -86,12 +86,10 @@ def settings(
     backoff: tuple[float, float] | None = None,
     dead_letter: int | None = None,
     dead_topic: str = DEAD,
-    matching: object = None,
 ) -> SubscriptionSettings:
     """Settings with times in seconds.
 
-    `backoff`: the least and the most. `dead_letter`: after how many attempts a message goes to `dead_topic`. `matching`
-    is a filter.
+    `backoff`: the least and the most. `dead_letter`: after how many attempts a message goes to `dead_topic`.
     """
     return SubscriptionSettings(
         ack_deadline=round(ack_deadline * NS_PER_S),
@@ -101,7 +99,6 @@ def settings(
         ordered=ordered,
         retry=None if backoff is None else RetryPolicy(*(round(seconds * NS_PER_S) for seconds in backoff)),
         dead_letter=None if dead_letter is None else DeadLetterPolicy(dead_topic, dead_letter),
-        filter=matching,
     )
 
 

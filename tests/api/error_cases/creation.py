@@ -1,5 +1,6 @@
 """Values of fields that CreateTopic and CreateSubscription refuse (service.md §4)."""
 
+from dataclasses import replace
 from typing import Any
 
 from emulator.errors import Code
@@ -19,6 +20,12 @@ def subscription(rule: str, *says: str, code: Code = Code.INVALID_ARGUMENT, **fi
     rules = (f"S4.subscription.{rule}", *(("B155",) if fields.get("ackDeadlineSeconds") == 1 else ()))
     request = {"name": "projects/acme/subscriptions/new-one", "topic": ORDERS, **fields}
     return Case(f"CreateSubscription: {fields}"[:160], rules, "CreateSubscription", request, code, says)
+
+
+def filtered(source: str, position: int, expectation: str, *rules: str) -> Case:
+    says = ("filter", f"at character {position}, expected", expectation)
+    case = subscription("filter", *says, filter=source)
+    return replace(case, rules=(*case.rules, *rules))
 
 
 def grpc(method: str, rule: str, *says: str, **fields: Any) -> GrpcCase:
@@ -170,6 +177,16 @@ SUBSCRIPTIONS = (
     ),
     subscription("filter", "filter", "257", "256", filter=f"attributes:{'k' * 246}"),
     subscription("filter", "filter", "258", "256", filter=f'attributes:"{"é" * 122}a"'),
+    filtered("bogus (", 1, "hasPrefix, the only function", "S11.1", "S11.5", "B055"),
+    filtered(" ", 2, "a condition", "S11.1"),
+    filtered("attributes:a and attributes:b", 14, "AND, in upper case", "S11.2"),
+    filtered("attributes:a AND attributes:b OR attributes:c", 31, "parentheses", "S11.2"),
+    filtered(r"attributes:\u307F", 12, "any text in double quotes", "S11.4"),
+    filtered('data = "x"', 1, "attributes", "S11.4"),
+    filtered("attributes.k = v", 16, "a value in double quotes", "S11.5"),
+    filtered('attributes.k < "v"', 14, "values have no order", "S11.5"),
+    filtered('attributes.é = "v"', 12, "a key", "S11.4"),
+    filtered('attributes.k = "é" AND attributes.k = "\\ud800"', 40, "no surrogate", "S11.1"),
 )
 
 GRPC = (
