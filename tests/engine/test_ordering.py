@@ -597,7 +597,9 @@ class TestBackoff:
 
         ordered.ack(*held.of(A1))
 
-        assert ordered.pull().bodies == [A2]
+        again = ordered.pull().bodies
+        ordered.advance(9)
+        assert (again, ordered.pull().bodies) == ([A2], [])
 
     def test_of_one_outlasts_that_another_fails_whose_late_ack_is_undone(self, ordered: World) -> None:
         publish_a(ordered, A1, A2, A3)
@@ -615,9 +617,11 @@ class TestBackoff:
     def test_of_one_that_is_acked_late_behind_another_is_over(self, ordered: World) -> None:
         publish_a(ordered, A1, A2, A3)
         held = ordered.pull()
+        ordered.extend(600, *held.of(A1))
         ordered.nack(*held.of(A2))
 
         ordered.ack(*held.of(A2))
+        ordered.advance(10)
         ordered.ack(*held.of(A1))
 
         assert ordered.pull().bodies == [A3]
@@ -664,6 +668,19 @@ class TestDeadLettering:
 
         assert (reader.read(), other.read()) == ([A3], [])
         assert ordered.pull(name=OTHER).bodies == [A2]
+
+    @pytest.mark.rule("V13")
+    def test_sends_the_rest_of_the_key_to_another_stream(self, ordered: World) -> None:
+        publish_a(ordered, A1, A2)
+        for _ in range(4):
+            ordered.nack(*ordered.pull().of(A1))
+        first, second = Reader(ordered), Reader(ordered)
+        before = first.read()
+
+        ordered.nack(first.ack_ids[0])
+
+        assert before == [A1, A2]
+        assert (first.read(), second.read()) == ([], [A2])
 
     def test_of_all_at_once_keeps_their_order_and_key(self, ordered: World) -> None:
         publish_a(ordered)
