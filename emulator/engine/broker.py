@@ -83,7 +83,7 @@ class Broker:
     def takes(self, topic: str) -> bool:
         return self.topics.find(topic) is not None
 
-    def forward(self, topic: str, drafts: Sequence[Draft]) -> None:
+    def forward(self, topic: str, drafts: Drafts) -> None:
         # What the service adds may go beyond what a publisher may send.
         self._store(self.topics.get(topic), drafts)
 

@@ -23,6 +23,17 @@ logger = logging.getLogger(__name__)
 SERVER_NAME = "pubsub-emulator"
 
 _OK: Final = 200
+# Of aiohttp's handler: what it takes to answer in its place.
+_INNARDS: Final = (
+    "_keepalive_handle",
+    "_keepalive_timeout",
+    "_logging_enabled",
+    "_messages",
+    "_next_keepalive_close_time",
+    "_waiter",
+    "writing_paused",
+)
+
 Answer: TypeAlias = RestResponse | Parked[RestResponse]
 # What a whole request is answered, or None if it has to go through aiohttp's handlers.
 AtOnce: TypeAlias = Callable[[RawRequestMessage, StreamReader], Answer | None]
@@ -145,7 +156,8 @@ class HttpConnection(web.RequestHandler):
         self, server: web.Server, transports: Transports, at_once: AtOnce | None = None, **options: Any
     ) -> None:
         super().__init__(server, **options)
-        self._at_once = at_once
+        # What aiohttp may rename; it then does all of the work itself again.
+        self._at_once = at_once if all(hasattr(self, name) for name in _INNARDS) else None
         self._prepared: tuple[RawRequestMessage, Answer] | None = None
         # Newer parsers count what is taken from them.
         self._consumed: Callable[[], None] = getattr(self._parser, "message_consumed", _nothing)

@@ -1193,6 +1193,16 @@ class TestAtOnce:
             port.loop.call(lambda: None)
         assert port.rest.events == [event]
 
+    def test_an_aiohttp_whose_innards_have_other_names_does_the_work_itself(
+        self, port: Port, written: list[RestResponse], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(http_connection, "_INNARDS", (*http_connection._INNARDS, "_no_such_thing"))
+        with port.client() as client:
+            port.wait_for_idle(client)
+            client.request("POST", "/v1/x", b"body")
+            assert client.reply().body == b"body"
+        assert written == []
+
     def test_a_fault_of_ours_becomes_internal(self, port: Port, caplog: pytest.LogCaptureFixture) -> None:
         with port.client() as client:
             port.wait_for_idle(client)
