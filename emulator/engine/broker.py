@@ -16,7 +16,7 @@ from emulator.engine.pulls import Pull
 from emulator.engine.registry import Registry
 from emulator.engine.subscription import COUNTED, Subscription
 from emulator.engine.topic import Topic
-from emulator.engine.values import Draft, SubscriptionSettings, TopicSettings
+from emulator.engine.values import SubscriptionSettings, TopicSettings
 from emulator.limits import STRICT, Limits
 
 _NS_PER_MS = 1_000_000
