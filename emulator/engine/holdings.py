@@ -68,8 +68,8 @@ class Holdings:
         self.deadlines: Schedule[Lease] = Schedule()
         self._delays: Schedule[Entry] = Schedule()
         self._lease_count = 0
-        # Dead letters that are not forwarded yet, each with its topic.
-        self._dead: list[tuple[str, Draft]] = []
+        # Dead letters that are not forwarded yet, each with its message's number and its topic.
+        self._dead: list[tuple[int, str, Draft]] = []
 
     # Messages come in
 
@@ -226,7 +226,8 @@ class Holdings:
         policy = self.settings.dead_letter
         if policy is None or entry.failures < policy.max_attempts or not self._office.takes(policy.topic):
             return False
-        self._dead.append((policy.topic, dead_letter(self._name, entry.message, entry.failures)))
+        draft = dead_letter(self._name, entry.message, entry.failures)
+        self._dead.append((entry.message.number, policy.topic, draft))
         # Whoever ended its lease goes on with its lane.
         self._forget(entry)
         return True
@@ -247,11 +248,11 @@ class Holdings:
                 self.lanes.advance(lane)
 
     def forward(self) -> None:
-        """Publish the dead letters. This calls out: nothing else may be half done."""
+        """Publish the dead letters, oldest message first. This calls out: nothing else may be half done."""
         while self._dead:
             dead, self._dead = self._dead, []
             by_topic: dict[str, list[Draft]] = {}
-            for topic, draft in dead:
+            for _, topic, draft in sorted(dead):
                 by_topic.setdefault(topic, []).append(draft)
             for topic, drafts in by_topic.items():
                 self._office.forward(topic, drafts)
