@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError
 from emulator.api import pb
 from emulator.api.drafts import draft
 from emulator.engine.drafts import Drafts, PlainDrafts
+from emulator.engine.sizes import field_size
 from emulator.engine.values import Draft
 
 # Tags: a field's number, and that it has a length.
@@ -103,9 +104,10 @@ def _read_any(data: bytes, at: int, most: int) -> tuple[list[Draft], int]:
         at = start + length
         if data[begin] != _MESSAGE or at > end or len(drafts) == most:
             raise IndexError
-        read = draft(pb.PubsubMessage.FromString(data[start:at]))
-        drafts.append(read)
-        added += 1 + _bytes_of_length(read.size) + read.size - (at - begin)
+        message = pb.PubsubMessage.FromString(data[start:at])
+        drafts.append(draft(message))
+        # What a client puts where the server puts its own counts for the request's size, and not for the message's.
+        added += field_size(message.ByteSize()) - (at - begin)
     return drafts, added
 
 
@@ -127,10 +129,6 @@ def _longer(data: bytes, second: int) -> tuple[int, int]:
             return length, second + 1
         shift += 7
     raise IndexError
-
-
-def _bytes_of_length(size: int) -> int:
-    return max(1, (size.bit_length() + 6) // 7)
 
 
 def write_reply(ids: Sequence[int]) -> bytes:
