@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from compat_tests import accounting, targets
+from compat_tests.deliveries import OverGrpc, OverRest, Wire
+from compat_tests.grpc_calls import Calls
 from compat_tests.rest import Project, Rest
 from compat_tests.targets import Target
 
@@ -48,6 +50,17 @@ def rest(server: Target) -> Rest:
 def project(rest: Rest) -> Project:
     """A project that no other test uses, so that nothing needs to be reset."""
     return Project(rest, f"test-{uuid.uuid4().hex[:12]}")
+
+
+@pytest.fixture(params=["rest", "grpc"])
+def wire(request: pytest.FixtureRequest, server: Target, project: Project) -> Iterator[Wire]:
+    """A way to take messages; a test that uses it runs over REST and over gRPC."""
+    if request.param == "rest":
+        yield OverRest(project)
+        return
+    calls = Calls(server.host_port)
+    yield OverGrpc(calls)
+    calls.close()
 
 
 @pytest.fixture(autouse=True)

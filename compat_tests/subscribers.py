@@ -5,9 +5,10 @@ A subscriber is a program that receives from one subscription until it has acked
 - arguments: the project, the subscription's id, how many messages to ack, what to do with them, and the library's limit
   for outstanding messages. The server's address is in PUBSUB_EMULATOR_HOST, where a user puts it.
 - what to do: `ack`; `nack` what comes for the first time and ack it when it comes again; `hold` the first message until
-  there is a line to read, then ack.
+  there is a line to read, then ack; `reject`, where a program knows that: nack so many messages.
 - it writes lines of JSON: {"event": "holding"} when it holds its message, and in the end {"event": "closed",
-  "received": the data of all it received in that order, "peak": how many were in work at once}. Before that it asks
+  "received": the data of all it received in that order, "peak": how many were in work at once, and where a program
+  tells it "attempts": each one's delivery attempt}. Before that it asks
   for the subscription on the connection that its streams were on, so the server knows by then that they are over.
 - it exits with 0 at the end of its input.
 """
@@ -130,6 +131,7 @@ class Report:
 
     received: Sequence[str]
     peak: int
+    attempts: Sequence[int] = ()
 
 
 class Subscriber:
@@ -207,7 +209,7 @@ class Launcher:
         self,
         subscription: str,
         count: int,
-        what: Literal["ack", "nack", "hold"] = "ack",
+        what: Literal["ack", "nack", "hold", "reject"] = "ack",
         *,
         most: int = 1_000,
         distance_s: float = 0,

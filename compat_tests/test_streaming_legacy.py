@@ -1,5 +1,6 @@
 """google-cloud-pubsub 1.7.2 and gcloud-aio-pubsub 2.1.0, in an environment of their own."""
 
+import fcntl
 import json
 import os
 import shutil
@@ -29,6 +30,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(peers.FETCH_S + 120)]
 @pytest.fixture(scope="module")
 def python() -> Path:
     """The interpreter of the environment, which is made anew when the list of requirements has changed."""
+    CACHE.parent.mkdir(parents=True, exist_ok=True)
+    # Each worker of a run asks for it.
+    with CACHE.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _installed()
+
+
+def _installed() -> Path:
     interpreter, installed = CACHE / "bin/python", CACHE / "installed.txt"
     wanted = f"{sys.version}\n{REQUIREMENTS.read_text(encoding='utf-8')}"
     if not installed.exists() or installed.read_text(encoding="utf-8") != wanted:

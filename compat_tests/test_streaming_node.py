@@ -1,6 +1,7 @@
 """@google-cloud/pubsub, the high-level subscriber for Node."""
 
 import shutil
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,54 @@ def test_a_limit_of_one_message_leaves_the_rest_to_others(launch: Launcher, proj
 @pytest.mark.rule("S7.3.7", "O16")
 def test_a_closed_subscriber_gets_nothing_more(launch: Launcher, project: Project) -> None:
     subscribers.check_that_a_closed_one_gets_nothing_more(launch, project)
+
+
+@pytest.mark.rule("S9.2", "S9.3", "B029", "B038")
+def test_five_streams_bring_each_key_in_order(launch: Launcher, project: Project) -> None:
+    topic, subscription = project.pair(enableMessageOrdering=True)
+    for number in range(30):
+        for key in "abcdefghij":
+            project.publish(topic, ordered(key, f"{key} {number}"))
+
+    with launch(subscription, 300) as subscriber:
+        report = subscriber.closed()
+        subscriber.leave()
+
+    for key in "abcdefghij":
+        assert [text for text in report.received if text[0] == key] == [f"{key} {number}" for number in range(30)]
+    subscribers.check_that_nothing_is_left(project, subscription, subscriber.relay)
+
+
+@pytest.mark.rule("S9.4")
+def test_a_key_goes_on_from_what_was_nacked(launch: Launcher, project: Project) -> None:
+    topic, subscription = project.pair(enableMessageOrdering=True)
+    project.publish(topic, *(ordered("a", text) for text in ("a1", "a2", "a3")))
+
+    with launch(subscription, 3, "nack", most=1) as subscriber:
+        report = subscriber.closed()
+        subscriber.leave()
+
+    assert report.received == ["a1", "a1", "a2", "a2", "a3", "a3"]
+
+
+@pytest.mark.rule("S7.1.11", "S10.3", "S10.11", "B061")
+def test_five_nacks_lead_to_the_dead_letter_topic(launch: Launcher, project: Project) -> None:
+    letters = project.subscription(project.topic("dead"), "letters")
+    policy = {"deadLetterTopic": project.topic_name("dead"), "maxDeliveryAttempts": 5}
+    topic, subscription = project.pair(deadLetterPolicy=policy)
+    project.publish(topic, b"poison")
+
+    with launch(subscription, 5, "reject") as subscriber:
+        report = subscriber.closed()
+        subscriber.leave()
+    with launch(letters, 1) as subscriber:
+        letter = subscriber.closed()
+        subscriber.leave()
+
+    assert (report.received, report.attempts) == (["poison"] * 5, [1, 2, 3, 4, 5])
+    assert (letter.received, letter.attempts) == (["poison"], [0])
+    assert project.data(subscription) == []
+
+
+def ordered(key: str, text: str) -> dict[str, str]:
+    return {"data": b64encode(text.encode()).decode(), "orderingKey": key}

@@ -131,7 +131,7 @@ class FakeClock:
         self._now = start_ns
         self._heap = TimerHeap()
         self._lock = threading.Lock()
-        self._run: Callable[[Callable[[], None]], None] | None = None
+        self._run: Callable[[Callable[[], bool]], bool] | None = None
 
     def now(self) -> int:
         return self._now
@@ -150,6 +150,9 @@ class FakeClock:
     def advance(self, seconds: float) -> None:
         """Move time forward and return after everything due has run, in order.
 
+        Called from another thread than the emulator's, what one moment leads to leaves before the next one comes: a
+        stream gets its redelivery before that expires in its turn. On the emulator's own loop nothing leaves meanwhile.
+
         Raises ValueError for a negative or non-finite amount, and for one that leads past the year 9999.
         """
         if not 0 <= seconds < float("inf"):
@@ -162,20 +165,27 @@ class FakeClock:
         if amount < 0:
             raise ValueError(f"a clock only advances; got {amount!r} nanoseconds")
         _check_moment(self._now + amount)
+        target = self._now + amount
         run = self._run
         if run is None:
-            self._advance(amount)
+            while self._step(target):
+                pass
         else:
-            run(lambda: self._advance(amount))
+            while run(lambda: self._step(target)):
+                pass
 
-    def _advance(self, amount: int) -> None:
-        target = self._now + amount
-        while (timer := self._heap.pop_due(target)) is not None:
+    def _step(self, target: int) -> bool:
+        """Run what is due at the next moment; whether there may be more until `target`."""
+        moment = self._heap.next_due()
+        if moment is None or moment > target:
+            self._now = max(self._now, target)
+            return False
+        while (timer := self._heap.pop_due(moment)) is not None:
             self._now = max(self._now, timer.when)
             timer.fire()
-        self._now = max(self._now, target)
+        return True
 
-    def attach(self, run: Callable[[Callable[[], None]], None]) -> None:
+    def attach(self, run: Callable[[Callable[[], bool]], bool]) -> None:
         """Have callbacks run through `run`, which returns when they are done.
 
         Raises RuntimeError if another emulator runs on this clock already: one clock drives one emulator.

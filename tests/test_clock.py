@@ -331,7 +331,7 @@ class TestFakeClockOfAnEmulator:
         clock.attach(lambda function: function())
         clock.detach()
 
-        clock.attach(lambda _function: diary.note("run")())
+        clock.attach(lambda _function: bool(diary.note("run")()))
         clock.advance_ns(1)
 
         assert diary.notes == ["run"]
@@ -519,10 +519,12 @@ def fail() -> None:
     raise RuntimeError("on purpose")
 
 
-def in_a_thread_named(name: str) -> Callable[[Callable[[], None]], None]:
-    def run(function: Callable[[], None]) -> None:
-        thread = threading.Thread(target=function, name=name)
+def in_a_thread_named(name: str) -> Callable[[Callable[[], bool]], bool]:
+    def run(function: Callable[[], bool]) -> bool:
+        results: list[bool] = []
+        thread = threading.Thread(target=lambda: results.append(function()), name=name)
         thread.start()
         thread.join()
+        return results[0]
 
     return run

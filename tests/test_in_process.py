@@ -292,6 +292,22 @@ class TestClock:
 
         assert threads == ["pubsub-emulator"]
 
+    @pytest.mark.rule("O15")
+    def test_what_one_moment_leads_to_leaves_before_the_next_comes(self) -> None:
+        clock = FakeClock()
+        seen: list[str] = []
+
+        def first() -> None:
+            seen.append("first")
+            asyncio.get_running_loop().call_soon(seen.append, "what it led to")
+
+        clock.call_at(clock.now() + 1, first)
+        clock.call_at(clock.now() + 2, lambda: seen.append("second"))
+        with Emulator(clock=clock):
+            clock.advance(1)
+
+        assert seen == ["first", "what it led to", "second"]
+
     def test_a_failing_callback_reaches_who_advances(self) -> None:
         clock = FakeClock()
 

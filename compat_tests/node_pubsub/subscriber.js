@@ -12,9 +12,10 @@ const subscription = pubsub.subscription(name, { flowControl: { maxMessages: Num
 const lines = readline.createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 
 const received = [];
+const attempts = [];
 let working = 0;
 let peak = 0;
-let acked = 0;
+let done = 0;
 
 function tell(event, more = {}) {
   process.stdout.write(`${JSON.stringify({ event, ...more })}\n`);
@@ -24,6 +25,7 @@ async function take(message) {
   const data = message.data.toString();
   const isNew = !received.includes(data);
   received.push(data);
+  attempts.push(message.deliveryAttempt);
   peak = Math.max(peak, ++working);
   if (what === "hold" && received.length === 1) {
     tell("holding");
@@ -31,11 +33,14 @@ async function take(message) {
   }
   await setTimeout(WORK_MS);
   working--;
-  if (what === "nack" && isNew) {
+  if (what === "reject") {
+    message.nack();
+    done++;
+  } else if (what === "nack" && isNew) {
     message.nack();
   } else {
     message.ack();
-    acked++;
+    done++;
   }
 }
 
@@ -43,13 +48,13 @@ await new Promise((resolve, reject) => {
   subscription.on("error", reject);
   subscription.on("message", async (message) => {
     await take(message);
-    if (acked === Number(count)) {
+    if (done === Number(count)) {
       resolve();
     }
   });
 });
 await subscription.close();
 await subscription.getMetadata();
-tell("closed", { received, peak });
+tell("closed", { received, peak, attempts });
 while (!(await lines.next()).done);
 await pubsub.close();

@@ -98,7 +98,6 @@ class StreamingPull:
 
     def message(self, request: pb.StreamingPullRequest) -> None:
         """Every request: nothing of it happens unless all of it can. Raises INVALID_ARGUMENT, NOT_FOUND and so on."""
-        check_ack_request_size(request, self._broker.limits)
         if self._subscription is None:
             self._first(request)
         else:
@@ -106,6 +105,7 @@ class StreamingPull:
 
     def _first(self, request: pb.StreamingPullRequest) -> None:
         names.check(request.subscription, names.SUBSCRIPTIONS, "subscription")
+        check_ack_request_size(request, self._broker.limits)
         seconds = request.stream_ack_deadline_seconds
         self._check_ack_deadline(seconds)
         self._check_modacks(request)
@@ -124,6 +124,7 @@ class StreamingPull:
         )
 
     def _later(self, request: pb.StreamingPullRequest, subscription: Subscription) -> None:
+        check_ack_request_size(request, self._broker.limits)
         for field in _FIRST_ONLY:
             value = getattr(request, field)
             if value:
@@ -164,10 +165,11 @@ class StreamingPull:
             failures = subscription.acknowledge(acked)
             if confirmations is not None:
                 confirmations.add_acks(request.ack_ids, refused(request.ack_ids, acked, failures))
+        refusals: dict[str, str] = {}
         for seconds, ids, deliveries in extended:
-            failures = subscription.modify_ack_deadline(deliveries, seconds)
-            if confirmations is not None:
-                confirmations.add_modacks(ids, refused(ids, deliveries, failures))
+            refusals |= refused(ids, deliveries, subscription.modify_ack_deadline(deliveries, seconds))
+        if confirmations is not None and extended:
+            confirmations.add_modacks(request.modify_deadline_ack_ids, refusals)
         if self._confirmations.count:
             self._pile.note()
         return bool(acked or by_term)
@@ -277,7 +279,10 @@ class StreamingPull:
         """A response without messages, with what there is to confirm."""
         assert self._subscription is not None
         self._owes_properties = False
-        self._call.send_bytes(self._confirmations.take() + _properties(self._subscription))
+        confirmed = self._confirmations.take()
+        if not self._subscription.settings.exactly_once:
+            confirmed = b""  # switched off since: none may come any more (service.md §7.3.10)
+        self._call.send_bytes(confirmed + _properties(self._subscription))
 
     def _take_more(self) -> None:
         if self._subscription is not None and self._stream is not None:

@@ -226,8 +226,8 @@ class Holdings:
         policy = self.settings.dead_letter
         if policy is None or entry.failures < policy.max_attempts or not self._office.takes(policy.topic):
             return False
-        message = entry.message
-        self._dead.append((message.number, policy.topic, dead_letter(self._name, message, entry.failures)))
+        draft = dead_letter(self._name, entry.message, entry.failures)
+        self._dead.append((entry.message.number, policy.topic, draft))
         # Whoever ended its lease goes on with its lane.
         self._forget(entry)
         return True
@@ -252,7 +252,7 @@ class Holdings:
         while self._dead:
             dead, self._dead = self._dead, []
             by_topic: dict[str, list[Draft]] = {}
-            for _, topic, draft in sorted(dead, key=lambda letter: letter[0]):
+            for _, topic, draft in sorted(dead):
                 by_topic.setdefault(topic, []).append(draft)
             for topic, drafts in by_topic.items():
                 self._office.forward(topic, drafts)

@@ -211,6 +211,28 @@ class TestStreams:
         assert client.call.ended is Code.RESOURCE_EXHAUSTED
         assert not once.broker.counts()["pull_streams"]
 
+    @pytest.mark.rule("S7.3.10")
+    def test_get_none_after_it_was_switched_off(self, once: World) -> None:
+        late = late_ids(once, 1)
+        client = Client.opened(once, window=0, protocolVersion=1)
+        client.send(ackIds=late)
+
+        once.update_subscription(PULLED, "enableExactlyOnceDelivery", enableExactlyOnceDelivery=False)
+        client.grow()
+
+        assert [response.HasField("acknowledge_confirmation") for response in client.read()] == [False, False]
+
+    @pytest.mark.rule("S7.3.10")
+    def test_are_told_once_of_an_id_with_several_deadlines(self, once: World) -> None:
+        once.publish(ORDERS, "one")
+        client = Client.opened(once)
+        client.read()
+
+        client.send(modifyDeadlineAckIds=client.ack_ids * 3, modifyDeadlineSeconds=[20, 30, 20])
+
+        (response,) = client.read()
+        assert list(response.modify_ack_deadline_confirmation.ack_ids) == client.ack_ids
+
     @pytest.mark.rule("S7.3.10", "S7.3.7")
     def test_that_half_close_are_told_before_the_end(self, once: World) -> None:
         (late,) = late_ids(once, 1)

@@ -91,15 +91,22 @@ class World:
         """UpdateSubscription; `mask` as JSON has it, "labels,pushConfig.noWrapper"."""
         return self.call("UpdateSubscription", subscription={"name": name, **fields}, updateMask=mask)
 
-    def publish(self, topic: str, *texts: str) -> list[str]:
-        """The ids of one message per text."""
-        drafts = [{"attributes": {"text": text}} for text in texts]
+    def publish(self, topic: str, *texts: str, key: str = "") -> list[str]:
+        """The ids of one message per text; `key` is their ordering key."""
+        drafts = [{"attributes": {"text": text}, "orderingKey": key} for text in texts]
         return list(self.call("Publish", topic=topic, messages=drafts).message_ids)
 
     def pull(self, subscription: str, most: int = 10) -> list[Any]:
         """What there is now."""
         reply = self.call("Pull", subscription=subscription, maxMessages=most, returnImmediately=True)
         return list(reply.received_messages)
+
+    def acknowledge(self, subscription: str, received: Sequence[Any]) -> None:
+        self.call("Acknowledge", subscription=subscription, ackIds=ids(received))
+
+    def modify(self, subscription: str, received: Sequence[Any], seconds: int = 0) -> None:
+        """ModifyAckDeadline, a nack unless it says otherwise."""
+        self.call("ModifyAckDeadline", subscription=subscription, ackIds=ids(received), ackDeadlineSeconds=seconds)
 
     def state(self) -> object:
         """Everything that a call may change, as plain values."""
@@ -122,6 +129,11 @@ class World:
 def texts(received: Sequence[Any]) -> list[str]:
     """What `World.publish` was given."""
     return [each.message.attributes["text"] for each in received]
+
+
+def ids(received: Sequence[Any]) -> list[str]:
+    """Their ack ids."""
+    return [each.ack_id for each in received]
 
 
 def populated() -> World:

@@ -1,6 +1,6 @@
 """Short words for what tests do with a broker on a clock that stands still."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -12,13 +12,22 @@ from emulator.engine.entries import Lease
 from emulator.engine.pulls import Pull
 from emulator.engine.subscription import COUNTED, Subscription
 from emulator.engine.topic import Topic
-from emulator.engine.values import DeliveryKind, Draft, Message, SubscriptionSettings, TopicSettings
+from emulator.engine.values import (
+    DeadLetterPolicy,
+    DeliveryKind,
+    Draft,
+    Message,
+    RetryPolicy,
+    SubscriptionSettings,
+    TopicSettings,
+)
 from emulator.errors import Code, PubsubError
 from emulator.limits import STRICT, Limits
 
 TOPIC = "projects/p/topics/news"
 SUBSCRIPTION = "projects/p/subscriptions/readers"
 OTHER = "projects/p/subscriptions/others"
+DEAD = "projects/p/topics/dead"
 
 NOTHING_HELD = dict.fromkeys(COUNTED, 0)
 
@@ -27,13 +36,15 @@ _WEEK_S = 604_800
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One message as a consumer got it."""
+    """One message as a consumer got it; `attempt` as a dead-letter policy has it shown."""
 
     ack_id: str
     number: int
     body: bytes
     publish_time: int
     lease: Lease
+    message: Message
+    attempt: int
 
 
 @dataclass(slots=True)
@@ -56,24 +67,43 @@ class Answer:
     def leases(self) -> list[Lease]:
         return [delivery.lease for delivery in self.deliveries]
 
+    @property
+    def attempts(self) -> list[int]:
+        return [delivery.attempt for delivery in self.deliveries]
+
+    def of(self, *bodies: bytes) -> list[str]:
+        """The ack ids of these messages, in this order."""
+        return [delivery.ack_id for body in bodies for delivery in self.deliveries if delivery.body == body]
+
 
 def settings(
     ack_deadline: float = 10,
     retention: float = _WEEK_S,
     ttl: float | None = None,
     delivery: DeliveryKind = DeliveryKind.PULL,
+    *,
+    ordered: bool = False,
+    backoff: tuple[float, float] | None = None,
+    dead_letter: int | None = None,
+    dead_topic: str = DEAD,
 ) -> SubscriptionSettings:
-    """Settings with times in seconds."""
+    """Settings with times in seconds.
+
+    `backoff`: the least and the most. `dead_letter`: after how many attempts a message goes to `dead_topic`.
+    """
     return SubscriptionSettings(
         ack_deadline=round(ack_deadline * NS_PER_S),
         retention=round(retention * NS_PER_S),
         expiration_ttl=None if ttl is None else round(ttl * NS_PER_S),
         delivery=delivery,
+        ordered=ordered,
+        retry=None if backoff is None else RetryPolicy(*(round(seconds * NS_PER_S) for seconds in backoff)),
+        dead_letter=None if dead_letter is None else DeadLetterPolicy(dead_topic, dead_letter),
     )
 
 
-def drafts(*bodies: bytes) -> list[Draft]:
-    return [Draft(body, {}, size=len(body)) for body in bodies]
+def drafts(*bodies: bytes, key: str = "", attributes: Mapping[str, str] | None = None) -> list[Draft]:
+    return [Draft(body, attributes or {}, key, len(body)) for body in bodies]
 
 
 def message(number: int, *, size: int = 0, publish_time: int = 0) -> Message:
@@ -98,8 +128,10 @@ class World:
     def subscription(self, name: str = SUBSCRIPTION) -> Subscription:
         return self.broker.subscriptions.get(name)
 
-    def publish(self, *bodies: bytes, topic: str = TOPIC) -> list[int]:
-        return self.broker.publish(topic, drafts(*bodies))
+    def publish(
+        self, *bodies: bytes, topic: str = TOPIC, key: str = "", attributes: Mapping[str, str] | None = None
+    ) -> list[int]:
+        return self.broker.publish(topic, drafts(*bodies, key=key, attributes=attributes))
 
     def pull(self, most: int = 1_000, name: str = SUBSCRIPTION, *, wait: bool = False) -> Answer:
         """Pull, and take the answer when it comes."""
@@ -120,7 +152,15 @@ class World:
     def _received(self, subscription: Subscription, lease: Lease) -> Delivery:
         assert lease.entry is not None
         held = lease.entry.message
-        return Delivery(subscription.ack_id(lease), held.number, held.data, held.publish_time, lease)
+        return Delivery(
+            ack_id=subscription.ack_id(lease),
+            number=held.number,
+            body=held.data,
+            publish_time=held.publish_time,
+            lease=lease,
+            message=held,
+            attempt=lease.entry.failures + 1,
+        )
 
     def ack(self, *ack_ids: str, name: str = SUBSCRIPTION) -> None:
         self.broker.acknowledge(name, ack_ids)

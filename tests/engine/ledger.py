@@ -12,8 +12,7 @@ from emulator.engine.subscription import Subscription
 from emulator.errors import PubsubError
 from tests.engine.helpers import World
 from tests.engine.letters import Content
-from tests.engine.model import Turn
-from tests.engine.rows import Handout, Row, Token
+from tests.engine.rows import Handout, Row, Token, Turn
 from tests.engine.soundness import CountingPull
 from tests.engine.streams import Reader
 

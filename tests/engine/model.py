@@ -5,11 +5,10 @@ are nanoseconds. A token, what an ack id stands for, is (subscription's number, 
 """
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from tests.engine import rows
 from tests.engine.letters import Content, dead_letter, wanted
-from tests.engine.rows import Handout, Row, Token
+from tests.engine.rows import Handout, Row, Token, Turn
 
 S = 1_000_000_000
 MS = 1_000_000
@@ -28,14 +27,6 @@ class Refused(Exception):
     def __init__(self, status: str, codes: dict[Token, str] | None = None) -> None:
         super().__init__(status)
         self.codes = codes or {}
-
-
-class Turn(NamedTuple):
-    """What one subscription's timer led to."""
-
-    subscription: int
-    when: int
-    handouts: list[Handout]
 
 
 class Model:
@@ -241,7 +232,8 @@ class Model:
                 if later["lease"] and later["lease"]["until"] <= self.now:
                     self._lose(sub, later, failed=True)
                 elif later["lease"] or later["acked"]:
-                    later.update(lease=None, acked=False, void=sub["leases"], lost_by=None)
+                    lost_by = later["lease"] and later["lease"]["who"]
+                    later.update(lease=None, acked=False, void=sub["leases"], lost_by=lost_by)
 
     def _lose(self, sub: Row, row: Row, *, failed: bool) -> None:
         lease, row["lease"] = row["lease"], None

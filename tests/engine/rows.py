@@ -21,6 +21,14 @@ class Handout(NamedTuple):
     size: int
 
 
+class Turn(NamedTuple):
+    """What one subscription's timer led to."""
+
+    subscription: int
+    when: int
+    handouts: list[Handout]
+
+
 def message(number: int, content: Content, published: int) -> Row:
     """A new one. Acks of leases up to `void` have no effect; `lost_by` had it last and has to stand back."""
     return {

@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 
 from emulator.engine.filters import parse
-from emulator.engine.values import Draft
-from tests.engine.helpers import NOTHING_HELD, SUBSCRIPTION, TOPIC, World, settings
+from emulator.engine.values import DeadLetterPolicy, Draft
+from tests.engine.helpers import DEAD, NOTHING_HELD, SUBSCRIPTION, TOPIC, World, settings
 
 OTHER = "projects/p/subscriptions/others"
+LETTERS = "projects/p/subscriptions/letters"
 
 
 @pytest.fixture
@@ -65,3 +66,45 @@ def test_a_message_that_does_not_match_is_no_gap_in_its_key(filtered: World) -> 
     assert first.bodies == [b"large", b"large"]
     filtered.ack(*first.ack_ids)
     assert filtered.held() == 0
+
+
+@pytest.mark.rule("S11.6", "S9.4")
+def test_nor_is_it_one_when_its_key_starts_again(filtered: World) -> None:
+    publish(filtered, "small", "large", "small", "large", key="k")
+
+    filtered.nack(filtered.pull().ack_ids[0])
+
+    assert filtered.pull().attempts == [2, 1]
+
+
+@pytest.mark.rule("S11.6", "B058")
+def test_what_does_not_match_is_never_a_dead_letter(filtered: World) -> None:
+    filtered.create_topic(DEAD)
+    filtered.subscribe(LETTERS, DEAD)
+    subscription = filtered.subscription()
+    subscription.update(replace(subscription.settings, dead_letter=DeadLetterPolicy(DEAD, 5)))
+    publish(filtered, "small", "large")
+
+    for _ in range(5):
+        filtered.nack(*filtered.pull().ack_ids)
+    filtered.advance(600)
+
+    assert filtered.pull(name=LETTERS).bodies == [b"large"]
+
+
+@pytest.mark.rule("S11.6", "S10.7")
+def test_a_dead_letter_is_filtered_by_its_own_subscription(filtered: World) -> None:
+    filtered.create_topic(DEAD)
+    parsed = parse('hasPrefix(attributes.CloudPubSubDeadLetterSourceSubscription, "other")', 256)
+    filtered.subscribe(LETTERS, DEAD, to=replace(settings(), filter=parsed))
+    for name in (SUBSCRIPTION, OTHER):
+        subscription = filtered.subscription(name)
+        subscription.update(replace(subscription.settings, dead_letter=DeadLetterPolicy(DEAD, 5)))
+    publish(filtered, "large")
+
+    for name in (SUBSCRIPTION, OTHER):
+        for _ in range(5):
+            filtered.nack(*filtered.pull(name=name).ack_ids, name=name)
+
+    (letter,) = filtered.pull(name=LETTERS).deliveries
+    assert letter.message.attributes["CloudPubSubDeadLetterSourceSubscription"] == "others"

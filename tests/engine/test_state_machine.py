@@ -22,7 +22,8 @@ machines = pytest.mark.parametrize("machine", [EngineMachine, OptionsMachine])
 @pytest.mark.rule(
     "S5.14", "S6.1", "S6.2", "S6.4", "S6.5", "S7.1.5", "S7.1.6", "S7.1.7", "S7.1.10", "S7.2.4", "V1", "V5"
 )
-@pytest.mark.rule("S8.1", "S8.2", "S8.3", "S8.8", "S8.12", "S9.1", "S9.2", "S9.4", "S11.6")
+@pytest.mark.rule("S8.1", "S8.2", "S8.3", "S8.8", "S8.12", "S9.1", "S9.2", "S9.3", "S9.4", "S9.6", "S9.7")
+@pytest.mark.rule("S10.1", "S10.2", "S10.3", "S10.4", "S10.5", "S10.6", "S10.7", "S10.10", "S11.6")
 @pytest.mark.rule("S7.1.3", "S7.1.4", "S7.1.11", "V2", "V3", "V4", "V6", "V8", "V13", "V14", "O15", "O16")
 @pytest.mark.timeout(300)
 @machines

@@ -113,3 +113,19 @@ def test_an_entry_shows_its_place() -> None:
     entry.forget()
 
     assert repr(entry) == "<Entry 0 gone failures=0>"
+
+
+def test_an_ordered_subscription_shows_its_keys(empty: World) -> None:
+    empty.create_topic()
+    empty.subscribe(to=settings(ordered=True))
+    empty.publish(b"a1", b"a2", b"a3", key="a")
+    empty.ack(*empty.pull(2).of(b"a2"))
+
+    holdings = empty.subscription()._holdings
+    lanes = holdings.lanes
+    assert lanes is not None
+    (lane,), (claims,) = lanes._by_key.values(), lanes._claims.values()
+    assert repr(lanes) == "<Lanes 1 acked=1>"
+    assert repr(lane) == "<Lane 'a' out=2 waiting=1>"
+    assert repr(claims) == "<_Claims live=1 items=1>"
+    assert repr(holdings) == f"<Holdings {SUBSCRIPTION} waiting=1 leases=1>"

@@ -1,6 +1,7 @@
 """The header blocks of gRPC replies, the constant ones made once."""
 
 from base64 import b64encode
+from collections.abc import Sequence
 from typing import Final
 from urllib.parse import quote_from_bytes
 
@@ -10,10 +11,13 @@ from emulator.wire.http2.heads import encode
 from emulator.wire.status import status_details
 
 _MESSAGE_MAX_BYTES: Final = 500
-# Below 8,000 bytes in base64: what clients take that announce nothing.
-_DETAILS_MAX_BYTES: Final = 5_800
+# What clients take that announce nothing, and what no trailers need to be larger than.
+_HEADER_LIST_DEFAULT: Final = 16_384
 _BLOCK_MAX_BYTES: Final = 65_536
-_OTHER_TRAILERS_BYTES: Final = 300
+# A peer counts so much more than name and value for each field (RFC 9113 §6.5.2).
+_FIELD_BYTES: Final = 32
+_MARGIN_BYTES: Final = 200
+_DETAILS: Final = "grpc-status-details-bin"
 _STATUS_200: Final = (":status", "200")
 _CONTENT_TYPE: Final = ("content-type", "application/grpc")
 # Everything printable but the percent sign stays as it is (clients.md T30).
@@ -43,20 +47,22 @@ def error(problem: PubsubError, *, alone: bool, header_list: int | None = None) 
     message, escaped = fit_message(problem.message)
     fields = [_STATUS_200, _CONTENT_TYPE] if alone else []
     fields += [("grpc-status", str(int(problem.code))), ("grpc-message", escaped)]
-    details = status_details(problem, message, _details_max(header_list))
+    details = status_details(problem, message, _details_max(fields, header_list))
     if details:
-        fields.append(("grpc-status-details-bin", b64encode(details).decode().rstrip("=")))
+        fields.append((_DETAILS, b64encode(details).decode().rstrip("=")))
     if problem.code is Code.UNIMPLEMENTED and alone:
         fields.append(("grpc-accept-encoding", ",".join(ENCODINGS)))
     return encode(fields)
 
 
-def _details_max(header_list: int | None) -> int:
-    """What a status may take so that its peer still reads it (service.md §8.13)."""
-    if header_list is None:
-        return _DETAILS_MAX_BYTES
-    # Some refuse at random from half of what they announce, and base64 makes four bytes of three.
-    return min(header_list // 2, _BLOCK_MAX_BYTES) * 3 // 4 - _OTHER_TRAILERS_BYTES
+def _details_max(others: Sequence[tuple[str, str]], header_list: int | None) -> int:
+    """What a status may take so that its peer still reads it (service.md §8.13), beside the other fields."""
+    # Some refuse at random from half of what they announce.
+    announced = _HEADER_LIST_DEFAULT if header_list is None else header_list
+    room = min(announced // 2, _BLOCK_MAX_BYTES) - _MARGIN_BYTES
+    room -= sum(len(name) + len(value) + _FIELD_BYTES for name, value in [*others, (_DETAILS, "")])
+    # base64 makes four bytes of three.
+    return room * 3 // 4
 
 
 def http_error(status: int) -> bytes:
