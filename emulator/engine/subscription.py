@@ -13,6 +13,7 @@ from emulator.engine.entries import Consumer, Entry, Lease, Leases
 from emulator.engine.holdings import AckFailures, Delivery, Holdings
 from emulator.engine.outbox import Pile
 from emulator.engine.pulls import Pull
+from emulator.engine.snapshot import Snapshot
 from emulator.engine.streams import Owner, Stream
 from emulator.engine.values import DeliveryKind, Message, SubscriptionSettings
 from emulator.limits import Limits
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 # How much one ring of the alarm ends before others get their turn: a heap of expiries must not stall anyone.
 _SLICE = 500
 
-COUNTED = ("waiting", "delayed", "leases", "waiting_pulls", "pull_streams", "unwritten")
+COUNTED = ("waiting", "delayed", "leases", "retained", "waiting_pulls", "pull_streams", "unwritten")
 
 
 class Subscription:
@@ -41,9 +42,11 @@ class Subscription:
         "_last_active",
         "_limits",
         "_on_expired",
+        "_restored",
         "_stream_count",
         "ack_ids",
         "detached",
+        "incarnation",
         "name",
         "number",
         "topic",
@@ -64,6 +67,8 @@ class Subscription:
         self.name = name
         self.number = number
         self.topic: Topic | None = topic
+        # Which incarnation of its topic's name it belongs to, also when that is deleted.
+        self.incarnation = topic.number
         self.detached = False
         self._clock = clock
         self._limits = limits
@@ -73,6 +78,8 @@ class Subscription:
         self._consumers = Consumers()
         self._holdings = Holdings(name, settings, clock, limits, self._consumers, office)
         self._closed = False
+        # Up to which message a seek has restored older ones than are retained, and how long these are kept.
+        self._restored = (0, 0)
         self._alarm = Alarm(clock, self._ring)
         self._last_active = clock.now()
         self._aim_expiration()
@@ -85,11 +92,7 @@ class Subscription:
 
     def offer(self, messages: Sequence[Message]) -> None:
         """Take newly published messages, oldest first, and hand out what somebody has room for."""
-        wanted = self.settings.filter
-        if wanted is not None:
-            # The others count as acked at once (service.md §11.6).
-            matches = wanted.matches
-            messages = [message for message in messages if matches(message.attributes)]
+        messages = self._matching(messages)
         if messages:
             if self._holdings.oldest() is None:
                 self._alarm.aim(self._retained_until(messages[0]))
@@ -233,6 +236,60 @@ class Subscription:
         """The same, with more to come before they are handed out again, which `give_back` has happen."""
         self._holdings.take_back(leases)
 
+    # Seeking (service.md §12)
+
+    def seek_to_time(self, time: int) -> None:
+        """What is retained and was published at `time` or later is unacked, the rest acked; nanoseconds on the clock.
+
+        Raises FAILED_PRECONDITION when detached.
+        """
+        self._require_attached()
+        topic_retention = self.topic.settings.retention if self.topic is not None else None
+        self._restore(
+            [message for message in self._restorable() if message.publish_time >= time],
+            max(self.settings.retention, topic_retention or 0),
+        )
+
+    def _restorable(self) -> Iterable[Message]:
+        """What it holds, acked or not, and what its topic retains, oldest first."""
+        held = self._holdings.messages()
+        if self.topic is None or not self.topic.retained():
+            return held
+        known = {message.number: message for message in (*held, *self._matching(self.topic.retained()))}
+        return [known[number] for number in sorted(known)]
+
+    def seek_to_snapshot(self, snapshot: Snapshot) -> None:
+        """What the snapshot holds is unacked, the rest acked.
+
+        Raises FAILED_PRECONDITION when detached, and for a snapshot of another topic.
+        """
+        self._require_attached()
+        if snapshot.incarnation != self.incarnation:
+            raise errors.snapshot_of_another_topic(snapshot.name, self.name)
+        lifetime = self._limits.snapshot_lifetime_s * NS_PER_S
+        self._restore(self._matching(snapshot.messages), max(self.settings.retention, lifetime))
+
+    def _restore(self, unacked: Sequence[Message], retention: int) -> None:
+        """`retention`: how long messages are kept that this brings back from beyond the subscription's own."""
+        if unacked and self._retained_until(unacked[0]) <= self._clock.now():
+            self._restored = (unacked[-1].number, retention)
+        self._holdings.replace(unacked)
+        self._aim_all()
+        self._pump()
+
+    def unacked(self) -> Sequence[Message]:
+        """For a snapshot; raises FAILED_PRECONDITION when detached."""
+        self._require_attached()
+        return self._holdings.unacked()
+
+    def _matching(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """Those that its filter lets through; the others count as acked at once (service.md §11.6)."""
+        wanted = self.settings.filter
+        if wanted is None:
+            return messages
+        matches = wanted.matches
+        return [message for message in messages if matches(message.attributes)]
+
     # Time
 
     def touch(self) -> None:
@@ -264,7 +321,10 @@ class Subscription:
             self._holdings.drop_oldest()
 
     def _retained_until(self, message: Message) -> int:
-        return message.publish_time + self.settings.retention + 1
+        number, retention = self._restored
+        if message.number > number:
+            retention = self.settings.retention
+        return message.publish_time + retention + 1
 
     def _aim_all(self) -> None:
         oldest = self._holdings.oldest()
@@ -290,6 +350,8 @@ class Subscription:
     def update(self, settings: SubscriptionSettings) -> None:
         """Other settings, for later deliveries; leases that are out keep their deadlines (service.md §4)."""
         self._holdings.settings = settings
+        if not settings.retain_acked:
+            self._holdings.drop_acked()
         for stream in self._consumers.streams():
             stream.tell_change()
         if settings.delivery is not DeliveryKind.PULL:
@@ -321,10 +383,13 @@ class Subscription:
         """Raises FAILED_PRECONDITION when detached or not a pull subscription, UNAVAILABLE when the server stops."""
         if self._closed:
             raise errors.shutting_down()
-        if self.detached:
-            raise errors.detached(self.name)
+        self._require_attached()
         if self.settings.delivery is not DeliveryKind.PULL:
             raise errors.not_a_pull_subscription(self.name, self.settings.delivery.value)
+
+    def _require_attached(self) -> None:
+        if self.detached:
+            raise errors.detached(self.name)
 
     def _end_consumers(self, error: errors.PubsubError) -> None:
         for consumer in self._consumers.clear():
