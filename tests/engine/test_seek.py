@@ -69,7 +69,7 @@ class TestToATime:
     def test_without_retention_of_acked_messages_nothing_comes_again(self) -> None:
         world = world_of()
         world.publish(b"a", b"b")
-        first, second = world.pull().ack_ids
+        first, _ = world.pull().ack_ids
         world.ack(first)
 
         seek(world, 20)
@@ -223,7 +223,7 @@ class TestWhatWasGoingOn:
     def test_keys_come_in_their_order_again(self) -> None:
         world = world_of(replace(KEPT, ordered=True))
         world.broker.publish(TOPIC, [Draft(b"1", {}, "k"), Draft(b"2", {}, "k"), Draft(b"3", {}, "k")])
-        first, second, third = world.pull().ack_ids
+        first, _, third = world.pull().ack_ids
         world.ack(first, third)
 
         seek(world, 10)
@@ -452,7 +452,7 @@ class TestSnapshots:
 
     @pytest.mark.rule("S11.7", "S12.11")
     def test_change_a_filter_and_lose_nothing(self) -> None:
-        """As Google's documentation has it: a snapshot, another subscription with the new filter, a seek of that one."""
+        """As Google documents it: a snapshot, another subscription with the new filter, a seek of that one."""
         world = world_of(replace(settings(), filter=parse("attributes:k", 256)))
         publish = [Draft(b"1", {"k": "old"}), Draft(b"2", {"k": "new"}), Draft(b"3", {"other": "new"})]
         world.broker.publish(TOPIC, publish)
