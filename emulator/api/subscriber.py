@@ -146,18 +146,19 @@ class Subscriber:
         return pb.Empty()
 
     def seek(self, request: pb.SeekRequest) -> pb.SeekResponse:
-        subscription = self._named(request.subscription, "subscription")
+        names.check(request.subscription, names.SUBSCRIPTIONS, "subscription")
         target = request.WhichOneof("target")
-        if target is None:
-            raise errors.missing("time or snapshot")
-        if target == "time":
+        if target == "snapshot":
+            names.check(request.snapshot, names.SNAPSHOTS, "snapshot")
+        subscription = self._broker.subscriptions.get(request.subscription)
+        subscription.touch()
+        if target == "snapshot":
+            subscription.seek_to_snapshot(self._broker.snapshots.get(request.snapshot))
+        elif target == "time":
             check_representable(request)
-            subscription.touch()
             subscription.seek_to_time(request.time.ToNanoseconds())
         else:
-            snapshot = self._snapshot(request.snapshot, "snapshot")
-            subscription.touch()
-            subscription.seek_to_snapshot(snapshot)
+            raise errors.missing("time or snapshot")
         return pb.SeekResponse()
 
     def _snapshot(self, name: str, argument: str) -> Snapshot:
