@@ -111,6 +111,9 @@ USES: dict[str, Callable[[World], object]] = {
         "ModifyAckDeadline", subscription=PULLED, ackIds=[world.known["old"]], ackDeadlineSeconds=10
     ),
     "DetachSubscription": lambda world: world.call("DetachSubscription", subscription=PULLED),
+    "CreateSnapshot": lambda world: world.call("CreateSnapshot", subscription=PULLED),
+    "Seek to a time": lambda world: world.seek(PULLED, seconds=0),
+    "Seek to a snapshot": lambda world: world.call("Seek", subscription=PULLED, snapshot=world.known["kept"]),
 }
 
 
@@ -121,6 +124,7 @@ def test_every_call_that_names_a_subscription_keeps_it_from_expiring(
 ) -> None:
     world.publish(ORDERS, "old")
     world.known["old"] = world.pull(PULLED)[0].ack_id
+    world.known["kept"] = world.call("CreateSnapshot", subscription=PULLED).name
     world.update_subscription(
         PULLED, "expirationPolicy,messageRetentionDuration", expirationPolicy={"ttl": f"{DAY_S}s"},
         messageRetentionDuration="600s",
@@ -165,6 +169,7 @@ def test_delete_is_not_found_the_second_time(world: World) -> None:
     for method, field, name in (
         ("DeleteTopic", "topic", DEAD),
         ("DeleteSubscription", "subscription", PULLED),
+        ("DeleteSnapshot", "snapshot", world.call("CreateSnapshot", subscription=PULLED).name),
     ):
         world.call(method, **{field: name})
         with pytest.raises(PubsubError) as refusal:
