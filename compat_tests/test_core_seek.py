@@ -260,7 +260,7 @@ class TestSeekToATime:
 
         assert project.pull(subscription) == []
 
-    @pytest.mark.rule("S12.1", "S12.3")
+    @pytest.mark.rule("S12.1", "S12.3", "S5.12")
     def test_a_topic_that_retains_serves_a_subscription_from_before_its_creation(self, project: Project) -> None:
         topic = project.topic(messageRetentionDuration="3600s")
         project.publish(topic, b"x")

@@ -1,6 +1,9 @@
 """@google-cloud/pubsub, the high-level subscriber for Node."""
 
+import json
+import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -63,3 +66,26 @@ def test_a_limit_of_one_message_leaves_the_rest_to_others(launch: Launcher, proj
 @pytest.mark.rule("S7.3.7", "O16")
 def test_a_closed_subscriber_gets_nothing_more(launch: Launcher, project: Project) -> None:
     subscribers.check_that_a_closed_one_gets_nothing_more(launch, project)
+
+
+@pytest.mark.rule("S12.2", "S12.7", "B073", "B076", "B080")
+def test_messages_are_replayed(server: Target, project: Project) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.fail("Node is not installed")
+    topic, subscription = project.pair(retainAckedMessages=True, enableExactlyOnceDelivery=True)
+    project.publish(topic, b"x")
+
+    done = subprocess.run(
+        [node, HERE / "replay.js", project.id, "sub", "snap"],
+        env={**os.environ, "PUBSUB_EMULATOR_HOST": server.host_port},
+        capture_output=True,
+        text=True,
+        timeout=subscribers.PATIENCE_S,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told == {"received": ["x"] * 3, "snapshots": [project.snapshot_name()], "left": 0}
+    assert project.pull(subscription) == []
