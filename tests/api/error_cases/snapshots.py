@@ -128,7 +128,9 @@ SEEKS = (
         subscription=DETACHED,
         snapshot=KEPT,
     ),
-    seek("a snapshot of a deleted topic", ("S12.10", "S6.1"), Code.FAILED_PRECONDITION, ORPHANS, PULLED, snapshot=ORPHANS),
+    seek(
+        "a snapshot of a deleted topic", ("S12.10", "S6.1"), Code.FAILED_PRECONDITION, ORPHANS, PULLED, snapshot=ORPHANS
+    ),
     seek(
         "an orphan to a snapshot of another topic",
         ("S12.10", "S6.1"),

@@ -106,8 +106,6 @@ def test_under_exactly_once_an_ack_that_comes_after_it_is_refused(lab: Lab) -> N
     stream.ack(stream.ack_ids[0])
     service.settle()
 
-    refused = [
-        ack_id for response in stream.responses for ack_id in response.acknowledge_confirmation.invalid_ack_ids
-    ]
+    refused = [ack_id for response in stream.responses for ack_id in response.acknowledge_confirmation.invalid_ack_ids]
     assert refused == [stream.ack_ids[0]]
     assert service.held(name) == (0, 1, 0)
