@@ -186,8 +186,8 @@ def test_a_filter_is_changed_while_messages_are_published_and_none_is_lost(
 
     def publish() -> None:
         while not enough.is_set():
-            for kind in ("a", "b", "c"):
-                published.append((publisher.publish(topic, b"x", kind=kind).result(PATIENCE_S), kind))
+            futures = [(publisher.publish(topic, b"x", kind=kind), kind) for kind in ("a", "b", "c")]
+            published.extend((future.result(PATIENCE_S), kind) for future, kind in futures)
             some.release()
 
     thread = threading.Thread(target=publish)

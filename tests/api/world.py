@@ -152,8 +152,8 @@ def texts(received: Sequence[Any]) -> list[str]:
 def populated() -> World:
     """A world with a subscription of each kind, with messages that wait, are leased, and were given back.
 
-    AGED has one that is half an hour short of a week old. KEPT and ELSEWHERES are snapshots of ORDERS, ORPHANS is one of
-    a topic that is gone.
+    AGED has one that is half an hour short of a week old. KEPT and ELSEWHERES are snapshots of ORDERS, ORPHANS is one
+    of a topic that is gone.
     """
     world = World.empty()
     _age(world)

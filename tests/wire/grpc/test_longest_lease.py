@@ -1,4 +1,4 @@
-"""A longest duration of leases, over both faces: a deadline goes beyond it by no way of asking (`Limits.lease_max_s`)."""
+"""A longest duration of leases (`Limits.lease_max_s`): no way of asking moves a deadline beyond, over either face."""
 
 import json
 from collections.abc import Callable
