@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from bench import report
+from bench.__main__ import _parser as bench_parser
 from emulator.api.catalogue import RPCS
 from emulator.limits import RELAXED, STRICT
 from emulator.settings import OPTIONS
@@ -192,6 +194,14 @@ def test_the_readme_names_every_rpc() -> None:
     text = README.read_text(encoding="utf-8")
 
     assert [rpc.method for rpc in RPCS if f"{rpc.service.rpartition('.')[2]}.{rpc.method} |" not in text] == []
+
+
+def test_the_page_on_performance_names_every_option_of_the_tool() -> None:
+    text = (ROOT / "docs/performance.md").read_text(encoding="utf-8")
+    options = [option for action in bench_parser()._actions for option in action.option_strings if option != "-h"]
+
+    assert [option for option in options if option != "--help" and option not in text] == []
+    assert (report.BEGIN in text, report.END in text, "make profile ROW=" in text) == (True, True, True)
 
 
 def test_the_readme_has_blocks_of_both_languages_to_run() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from emulator import errors
 from emulator.clock import NS_PER_S, Clock
 from emulator.engine.ackids import AckIds
+from emulator.engine.drafts import Drafts, messages_of
 from emulator.engine.holdings import UNKNOWN, AckFailures, Delivery
 from emulator.engine.publishing import check_drafts
 from emulator.engine.pulls import Pull
@@ -16,13 +17,10 @@ from emulator.engine.registry import Registry
 from emulator.engine.snapshot import Snapshot
 from emulator.engine.subscription import COUNTED, Subscription
 from emulator.engine.topic import Topic
-from emulator.engine.values import Draft, Message, SubscriptionSettings, TopicSettings
+from emulator.engine.values import SubscriptionSettings, TopicSettings
 from emulator.limits import STRICT, Limits
 
 _NS_PER_MS = 1_000_000
-
-# What the server adds to a published message on the wire: tags, a timestamp and the id's digits at their longest.
-_ENVELOPE_BYTES = 32
 
 
 class Broker:
@@ -67,7 +65,7 @@ class Broker:
         """Raises NOT_FOUND."""
         self.topics.remove(name).delete()
 
-    def publish(self, name: str, drafts: Sequence[Draft]) -> list[int]:
+    def publish(self, name: str, drafts: Drafts) -> list[int]:
         """Store messages and hand them to every attached subscription; returns their ids, in order (service.md §5).
 
         Raises NOT_FOUND, INVALID_ARGUMENT, FAILED_PRECONDITION; then nothing is stored.
@@ -76,25 +74,20 @@ class Broker:
         check_drafts(drafts, self.limits)
         return self._store(topic, drafts)
 
-    def _store(self, topic: Topic, drafts: Sequence[Draft]) -> list[int]:
-        publish_time = self.clock.now() // _NS_PER_MS * _NS_PER_MS
+    def _store(self, topic: Topic, drafts: Drafts) -> list[int]:
         first = self._message_count + 1
         self._message_count += len(drafts)
-        messages = [
-            Message(
-                number, publish_time, draft.data, draft.attributes, draft.ordering_key, draft.size + _ENVELOPE_BYTES
-            )
-            for number, draft in enumerate(drafts, first)
-        ]
-        topic.publish(messages)
-        return [message.number for message in messages]
+        if topic.wanted:  # else nobody will ever ask for them
+            publish_time = self.clock.now() // _NS_PER_MS * _NS_PER_MS
+            topic.publish(messages_of(drafts, first, publish_time))
+        return list(range(first, first + len(drafts)))
 
     # Dead letters (service.md §10)
 
     def takes(self, topic: str) -> bool:
         return self.topics.find(topic) is not None
 
-    def forward(self, topic: str, drafts: Sequence[Draft]) -> None:
+    def forward(self, topic: str, drafts: Drafts) -> None:
         # What the service adds may go beyond what a publisher may send.
         self._store(self.topics.get(topic), drafts)
 

@@ -1,8 +1,7 @@
 """What a publish request must satisfy before anything is stored (service.md §5)."""
 
-from collections.abc import Sequence
-
 from emulator import errors
+from emulator.engine.drafts import Drafts, PlainDrafts
 from emulator.engine.values import Draft
 from emulator.limits import Limits
 
@@ -18,9 +17,11 @@ def check_count(count: int, limits: Limits) -> None:
         raise errors.too_many_messages(count, limits.publish_max_messages)
 
 
-def check_drafts(drafts: Sequence[Draft], limits: Limits) -> None:
+def check_drafts(drafts: Drafts, limits: Limits) -> None:
     """Raise INVALID_ARGUMENT or FAILED_PRECONDITION unless all may be stored; the order is service.md §5.1."""
     check_count(len(drafts), limits)
+    if isinstance(drafts, PlainDrafts):
+        return
     first = drafts[0].ordering_key
     mixed = False
     for index, draft in enumerate(drafts):

@@ -1,6 +1,6 @@
 """Named resources of one collection, listed per project in code-point order."""
 
-from bisect import bisect_right, insort
+from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
@@ -10,13 +10,18 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """A name → resource map that also keeps each project's names sorted (service.md §1.9)."""
+    """A name → resource map that also lists each project's names, sorted (service.md §1.9).
 
-    __slots__ = ("_by_name", "_by_project")
+    They are sorted when somebody asks, and stay so until one comes or goes: making the ten-thousandth is no dearer than
+    making the first, nor is deleting it.
+    """
+
+    __slots__ = ("_by_name", "_by_project", "_sorted")
 
     def __init__(self) -> None:
         self._by_name: dict[str, T] = {}
-        self._by_project: dict[str, list[str]] = {}
+        self._by_project: dict[str, set[str]] = {}
+        self._sorted: dict[str, list[str]] = {}
 
     def get(self, name: str) -> T:
         """The resource; raises NOT_FOUND."""
@@ -37,22 +42,30 @@ class Registry(Generic[T]):
         """Raises ALREADY_EXISTS."""
         self.require_free(name)
         self._by_name[name] = resource
-        insort(self._by_project.setdefault(names.project_of(name), []), name)
+        project = names.project_of(name)
+        self._by_project.setdefault(project, set()).add(name)
+        self._sorted.pop(project, None)
 
     def remove(self, name: str) -> T:
         """Take the resource out; raises NOT_FOUND."""
         resource = self.get(name)
         del self._by_name[name]
         project = names.project_of(name)
-        listed = self._by_project[project]
-        listed.remove(name)
-        if not listed:
+        own = self._by_project[project]
+        own.remove(name)
+        self._sorted.pop(project, None)
+        if not own:
             del self._by_project[project]
         return resource
 
     def page(self, project: str, after: str, size: int) -> tuple[list[T], str]:
         """Up to `size` resources of a project with names after `after`, and the name to go on after ("" at the end)."""
-        return page_of(self._by_project.get(project, []), self._by_name, after, size)
+        listed = self._sorted.get(project)
+        if listed is None:
+            listed = sorted(self._by_project.get(project, ()))
+            if listed:
+                self._sorted[project] = listed
+        return page_of(listed, self._by_name, after, size)
 
     def __iter__(self) -> Iterator[T]:
         return iter(list(self._by_name.values()))

@@ -2,21 +2,41 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any, Final, TypeAlias, cast
 
-from aiohttp import StreamReader, http_exceptions, web
+from aiohttp import HttpVersion11, StreamReader, http_exceptions, web
+from aiohttp.helpers import rfc822_formatted_time
+from aiohttp.http_parser import RawRequestMessage
 
 from emulator import errors
+from emulator.api.replies import Parked
 from emulator.errors import PubsubError
 from emulator.errors import http as http_errors
 from emulator.limits import REQUEST_BODY_MAX_BYTES, REQUEST_HEAD_MAX_BYTES, REQUEST_HEADER_MAX_BYTES
+from emulator.wire.rest import RestResponse
 from emulator.wire.status import HTTP_STATUS, JSON_CONTENT_TYPE, error_body
 
 logger = logging.getLogger(__name__)
 
 SERVER_NAME = "pubsub-emulator"
+
+_OK: Final = 200
+# Of aiohttp's handler: what it takes to answer in its place.
+_INNARDS: Final = (
+    "_keepalive_handle",
+    "_keepalive_timeout",
+    "_logging_enabled",
+    "_messages",
+    "_next_keepalive_close_time",
+    "_waiter",
+    "writing_paused",
+)
+
+Answer: TypeAlias = RestResponse | Parked[RestResponse]
+# What a whole request is answered, or None if it has to go through aiohttp's handlers.
+AtOnce: TypeAlias = Callable[[RawRequestMessage, StreamReader], Answer | None]
 
 
 class Transports:
@@ -111,14 +131,36 @@ class _BoundedParser:
 class HttpConnection(web.RequestHandler):
     """One connection; `transports` holds it while it is open.
 
+    aiohttp has two tasks and a dozen objects for a request. One that is whole when it comes, with nothing before it, is
+    read by aiohttp's parser and answered without those; where the answer takes more than a write, it is made all the
+    same, and aiohttp's handler gets it from `prepared`.
+
     A client may end its sending side and still get its answers, unless it owes the rest of a body, or a call waits on
     its behalf: then nobody can tell it from one that is gone, and it is treated as gone.
     """
 
-    __slots__ = ("_answered", "_body", "_half_closed", "_needs_client", "_registered", "_transports", "body_is_broken")
+    __slots__ = (
+        "_answered",
+        "_at_once",
+        "_body",
+        "_consumed",
+        "_half_closed",
+        "_needs_client",
+        "_prepared",
+        "_registered",
+        "_transports",
+        "body_is_broken",
+    )
 
-    def __init__(self, server: web.Server, transports: Transports, **options: Any) -> None:
+    def __init__(
+        self, server: web.Server, transports: Transports, at_once: AtOnce | None = None, **options: Any
+    ) -> None:
         super().__init__(server, **options)
+        # What aiohttp may rename; it then does all of the work itself again.
+        self._at_once = at_once if all(hasattr(self, name) for name in _INNARDS) else None
+        self._prepared: tuple[RawRequestMessage, Answer] | None = None
+        # Newer parsers count what is taken from them.
+        self._consumed: Callable[[], None] = getattr(self._parser, "message_consumed", _nothing)
         self._parser = cast("Any", _BoundedParser(self._parser))
         self._transports = transports
         self._registered: asyncio.Transport | None = None
@@ -137,11 +179,67 @@ class HttpConnection(web.RequestHandler):
         assert self._registered is not None
         self._transports.discard(self._registered)
         super().connection_lost(exc)
+        if self._prepared is not None:
+            _, answer = self._prepared
+            self._prepared = None
+            if isinstance(answer, Parked):
+                answer.cancel()
+            elif answer.give_back is not None:
+                answer.give_back()
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
+        waiter = self._waiter
+        if waiter is None or waiter.done() or self._at_once is None:
+            super().data_received(data)
+        else:
+            # aiohttp's task is woken once it is known that there is something for it.
+            self._waiter = None
+            try:
+                super().data_received(data)
+                self._answer_at_once(self._at_once)
+            finally:
+                self._waiter = waiter
+            if self._messages and not waiter.done():
+                waiter.set_result(None)
         if self._body is not None:
             self._end_if_broken(self._body)
+
+    def _answer_at_once(self, at_once: AtOnce) -> None:
+        if len(self._messages) != 1:
+            return
+        message, payload = self._messages[0]
+        if (
+            not isinstance(message, RawRequestMessage)
+            or message.version != HttpVersion11
+            or message.should_close
+            or message.upgrade
+            or not payload.is_eof()
+            or payload.exception() is not None
+            or self.writing_paused
+            or self._logging_enabled
+            or self._keepalive_handle is None
+            or self.transport is None
+        ):
+            return
+        answer = at_once(message, payload)
+        if answer is None:
+            return
+        if isinstance(answer, Parked) or answer.give_back or answer.status != _OK or len(answer.headers) != 1:
+            self._prepared = message, answer
+            return
+        self._messages.popleft()
+        self._consumed()
+        self.transport.write(_whole(answer))
+        self._answered += 1
+        self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
+
+    def prepared(self, message: RawRequestMessage) -> Answer | None:
+        """The answer to this request, if it has been made already; it is the caller's then."""
+        if self._prepared is None or self._prepared[0] is not message:
+            return None
+        _, answer = self._prepared
+        self._prepared = None
+        return answer
 
     def _end_if_broken(self, body: StreamReader) -> None:
         # What stands behind an unfinished body is no request but a parser's complaint. aiohttp does not pass it on to
@@ -213,6 +311,18 @@ class HttpConnection(web.RequestHandler):
 
     def __repr__(self) -> str:
         return f"<HttpConnection answered={self._answered}{' half-closed' if self._half_closed else ''}>"
+
+
+def _nothing() -> None: ...
+
+
+def _whole(answer: RestResponse) -> bytes:
+    """The bytes of an answer with a body and no headers but its type, as aiohttp writes them."""
+    head = (
+        f"HTTP/1.1 200 OK\r\nServer: {SERVER_NAME}\r\nContent-Type: {answer.headers['content-type']}\r\n"
+        f"Content-Length: {len(answer.body)}\r\nDate: {rfc822_formatted_time()}\r\n\r\n"
+    )
+    return head.encode("ascii") + answer.body
 
 
 def _first_line(problem: http_exceptions.HttpProcessingError) -> str:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import NamedTuple
 
 from google.protobuf.message import Message
 
@@ -18,7 +19,8 @@ from emulator.errors import PubsubError
 from emulator.wire import content, query
 from emulator.wire.field_selection import FieldSelection
 from emulator.wire.query import Query
-from emulator.wire.rest_json import Readers, descriptor_of, message_document, render_document
+from emulator.wire.rest_json import Readers, descriptor_of, render_document
+from emulator.wire.rest_printing import Printers
 from emulator.wire.rest_request import RequestReader
 from emulator.wire.routes import Routes, Template
 from emulator.wire.status import HTTP_STATUS, JSON_CONTENT_TYPE, HttpFailure, error_body
@@ -28,9 +30,11 @@ logger = logging.getLogger(__name__)
 _JSON_HEADERS: Mapping[str, str] = MappingProxyType({"content-type": JSON_CONTENT_TYPE})
 
 
-@dataclass(frozen=True, slots=True)
-class RestRequest:
-    """An HTTP request as it came: the path undecoded, the query without its "?", header names in lower case."""
+class RestRequest(NamedTuple):
+    """An HTTP request as it came: the path undecoded, the query without its "?".
+
+    headers: by name in lower case; a mapping that takes them in any case will do.
+    """
 
     method: str
     raw_path: str
@@ -39,8 +43,7 @@ class RestRequest:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class RestResponse:
+class RestResponse(NamedTuple):
     """What to send. give_back, if there is one, is to be called should that fail (service.md §7.2.4)."""
 
     status: int
@@ -55,16 +58,15 @@ class _Endpoint:
     reader: RequestReader
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
+class _Form(NamedTuple):
     """How a caller wants its reply written."""
 
-    enums_as_numbers: bool
+    printers: Printers
     pretty: bool
     selection: FieldSelection | None
 
     def write(self, message: Message) -> bytes:
-        document: object = message_document(message, self.enums_as_numbers)
+        document: object = self.printers.document(message)
         if self.selection is not None:
             document = self.selection.apply(document)
         return render_document(document, self.pretty)
@@ -73,10 +75,12 @@ class _Form:
 class Rest:
     """The REST face of every unary RPC in the catalogue."""
 
-    __slots__ = ("_dispatcher", "_routes")
+    __slots__ = ("_dispatcher", "_enum_names", "_enum_numbers", "_routes")
 
     def __init__(self, dispatcher: Dispatcher, rows: Sequence[Rpc] = RPCS) -> None:
         self._dispatcher = dispatcher
+        self._enum_names = Printers(enums_as_numbers=False)
+        self._enum_numbers = Printers(enums_as_numbers=True)
         self._routes: Routes[_Endpoint] = Routes()
         readers = Readers()
         for rpc in rows:
@@ -102,19 +106,18 @@ class Rest:
         found = self._routes.find(method, request.raw_path)
         rpc = found.target.rpc
         asked = query.parse(request.query)
-        form = _form(asked, rpc)
+        form = self._form(asked, rpc)
         body = content.decode(request.body, request.headers.get("content-encoding", ""))
         message = found.target.reader.read(found.name, asked.parameters, body)
         outcome = self._dispatcher.call(rpc, message)
         return _parked(outcome, form) if isinstance(outcome, Parked) else _success(outcome, form)
 
+    def _form(self, asked: Query, rpc: Rpc) -> _Form:
+        selection = FieldSelection(asked.selection, descriptor_of(rpc.response)) if asked.selection else None
+        return _Form(self._enum_numbers if asked.enums_as_numbers else self._enum_names, asked.pretty, selection)
+
     def __repr__(self) -> str:
         return f"<Rest {self._routes!r}>"
-
-
-def _form(asked: Query, rpc: Rpc) -> _Form:
-    selection = FieldSelection(asked.selection, descriptor_of(rpc.response)) if asked.selection else None
-    return _Form(asked.enums_as_numbers, asked.pretty, selection)
 
 
 def _success(reply: Reply, form: _Form) -> RestResponse:

@@ -1,8 +1,7 @@
-"""JSON documents to protobuf messages and back: proto3 JSON, as strict as production (service.md §1.7.1 to §1.7.9).
+"""JSON documents to protobuf messages: proto3 JSON, as strict as production (service.md §1.7.1 to §1.7.9).
 
 Readers are built once per message type, from its descriptor. In front of `json_format.ParseDict` the same walk would be
-needed, for base64, masks and errors that name field and value, and together they take five times as long; for printing
-`json_format` is used as it is.
+needed, for base64, masks and errors that name field and value, and together they take five times as long.
 """
 
 import json
@@ -11,12 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, cast
 
-from google.protobuf import json_format
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
 from emulator import errors
-from emulator.api import pb
 from emulator.api.fields import is_repeated
 from emulator.errors import http as http_errors
 from emulator.limits import REQUEST_MAX_ELEMENTS
@@ -58,6 +55,8 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
 def _no_constant(token: str) -> NoReturn:
     raise http_errors.not_json(f"{token} is not a JSON value")
 
+
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_constant)
 
@@ -168,7 +167,7 @@ def map_entry(field: FieldDescriptor) -> Descriptor | None:
     return entry if entry is not None and entry.GetOptions().map_entry else None
 
 
-def descriptor_of(message: type[Message]) -> Descriptor:
+def descriptor_of(message: type[Message] | Message) -> Descriptor:
     # The stubs give the attribute two unrelated types, the classes of the two implementations.
     return cast("Descriptor", message.DESCRIPTOR)
 
@@ -208,13 +207,8 @@ def _map_reader(read: Read) -> Read:
     return read_map
 
 
-def message_document(message: Message, enums_as_numbers: bool = False) -> dict[str, object]:
-    """A message as decoded JSON, lowerCamelCase, without default values (service.md §1.7.1)."""
-    return json_format.MessageToDict(message, use_integers_for_enums=enums_as_numbers, descriptor_pool=pb.POOL)
-
-
 def render_document(document: object, pretty: bool = False) -> bytes:
     """Bytes of a decoded JSON document; compact unless `pretty`, for nobody reads a reply of a test twice."""
     if pretty:
         return json.dumps(document, ensure_ascii=False, indent=2).encode() + b"\n"
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+    return _COMPACT.encode(document).encode()

@@ -3,12 +3,13 @@
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TypeAlias
 
-from aiohttp import web
+from aiohttp import EMPTY_PAYLOAD, StreamReader, web
 from aiohttp.abc import AbstractAccessLogger
+from aiohttp.http_parser import RawRequestMessage
 from aiohttp.typedefs import Handler
 
 from emulator.api.replies import Parked
@@ -23,6 +24,10 @@ logger = logging.getLogger(__name__)
 
 # Beside the API: probes, and the official emulator's own two (clients.md T12).
 ROUTES = (("GET", "/"), ("GET", "/healthz"), ("POST", "/reset"), ("POST", "/shutdown"))
+
+# What needs none of aiohttp's handlers: no other route begins so.
+_API = "/v1/"
+_AT_ONCE = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
 
 # In real time: how long before a caller's own limit its waiting call is answered (service.md §7.2.3).
 MARGIN_S = 0.1
@@ -89,6 +94,7 @@ class RestServer:
         return HttpConnection(
             server,
             self._transports,
+            self._at_once,
             loop=asyncio.get_running_loop(),
             access_log=logger if self._log_http else None,
             access_log_class=_AccessLog,
@@ -132,13 +138,26 @@ class RestServer:
         return respond(200, b"Shutting down\n", _PLAIN_TEXT)
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
-        body = await request.read() if request.body_exists else b""
-        path, _, query = _origin_form(request.raw_path).partition("?")
-        headers = {name.lower(): value for name, value in request.headers.items()}
-        answer = self._rest(RestRequest(request.method, path, query, headers, body))
+        connection = request.protocol
+        answer = connection.prepared(request._message) if isinstance(connection, HttpConnection) else None
+        if answer is None:
+            body = await request.read() if request.body_exists else b""
+            answer = self._rest(_rest_request(request.method, request.raw_path, request.headers, body))
         if isinstance(answer, Parked):
             answer = await self._wait(answer, request)
         return await _write(request, answer)
+
+    def _at_once(self, message: RawRequestMessage, body: StreamReader) -> RestResponse | Parked[RestResponse] | None:
+        """The answer to a request for the API, unless it expects more than that."""
+        if message.method not in _AT_ONCE or not message.path.startswith(_API) or "Expect" in message.headers:
+            return None
+        try:
+            return self._rest(_rest_request(message.method, message.path, message.headers, _arrived(body)))
+        except Exception as problem:
+            # Its handler is where what nobody thought of becomes an answer.
+            failed: Parked[RestResponse] = Parked(lambda: None, lambda: None)
+            failed.fail(problem)
+            return failed
 
     async def _wait(self, parked: Parked[RestResponse], request: web.Request) -> RestResponse:
         """The answer, at the latest when real time is up. A caller that goes away meanwhile leaves nothing behind."""
@@ -229,6 +248,17 @@ async def _meet_expectation(request: web.Request) -> web.StreamResponse | None:
     await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     request.writer.output_size = 0  # the answer itself has not begun
     return None
+
+
+def _rest_request(method: str, target: str, headers: Mapping[str, str], body: bytes) -> RestRequest:
+    # aiohttp's headers do not care for case.
+    path, _, query = _origin_form(target).partition("?")
+    return RestRequest(method, path, query, headers, body)
+
+
+def _arrived(body: StreamReader) -> bytes:
+    """A whole body. Its own way of giving it away asks the parser for more each time."""
+    return b"" if body is EMPTY_PAYLOAD else b"".join(body._buffer)
 
 
 def _origin_form(target: str) -> str:

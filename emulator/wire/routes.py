@@ -11,6 +11,9 @@ from emulator.wire.status import HttpFailure
 
 T = TypeVar("T")
 
+_KNOWN = 1_024
+_KNOWN_MAX_CHARACTERS = 512
+
 _TEMPLATE = re.compile(
     r"(?P<before>[^{}]*)\{(?P<field>[\w.]+)=(?P<pattern>[^{}]+)\}(?P<after>[^{}:]*)(?::(?P<verb>\w+))?"
 )
@@ -70,11 +73,13 @@ class _Node(Generic[T]):
 class Routes(Generic[T]):
     """Methods and templates, and what each pair leads to."""
 
-    __slots__ = ("_count", "_root")
+    __slots__ = ("_count", "_known", "_root")
 
     def __init__(self) -> None:
         self._root: _Node[T] = _Node()
         self._count = 0
+        # Callers come back to few addresses.
+        self._known: dict[tuple[str, str], Found[T]] = {}
 
     def add(self, method: str, template: Template, target: T) -> None:
         """Raises ValueError for what is there already."""
@@ -90,6 +95,7 @@ class Routes(Generic[T]):
             raise ValueError(f"{method} {template} is there already")
         methods[method] = _Leaf(template, target)
         self._count += 1
+        self._known.clear()
 
     def find(self, method: str, raw_path: str) -> Found[T]:
         """The target of a request; the path is split raw, and each segment decoded once (service.md §1.7.10).
@@ -97,6 +103,17 @@ class Routes(Generic[T]):
         Raises INVALID_ARGUMENT for a segment that cannot be decoded or holds a slash; HttpFailure 404 for a path that
         no template has and 405 for a method that the path lacks (service.md §1.1).
         """
+        known = self._known.get((method, raw_path))
+        if known is not None:
+            return known
+        found = self._find(method, raw_path)
+        if len(raw_path) <= _KNOWN_MAX_CHARACTERS:
+            if len(self._known) >= _KNOWN:
+                self._known.clear()
+            self._known[method, raw_path] = found
+        return found
+
+    def _find(self, method: str, raw_path: str) -> Found[T]:
         methods, segments = self._lead(method, raw_path)
         leaf = methods.get(method)
         if leaf is None:

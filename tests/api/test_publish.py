@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from emulator.api import pb, publisher
-from emulator.api.publisher import _draft
+from emulator.api.drafts import draft
 from emulator.clock import FakeClock
 from emulator.errors import PubsubError
 from tests.api.world import ORDERS, PULLED, World, parse, texts
@@ -62,7 +62,7 @@ def test_too_many_messages_are_told_before_too_many_bytes_and_before_any_is_read
     message = pb.PubsubMessage(data=bytes(10_000))
     request = pb.PublishRequest(topic=ORDERS, messages=[message] * 1_001)
     assert request.ByteSize() > 10_000_000
-    monkeypatch.setattr(publisher, "Draft", None)
+    monkeypatch.setattr(publisher, "draft", None)
 
     with pytest.raises(PubsubError, match="1001 messages"):
         world.send("Publish", request)
@@ -167,4 +167,4 @@ def test_a_refused_request_uses_no_id_up(world: World) -> None:
 def test_a_message_counts_with_its_serialized_size(size: int, more: dict[str, Any]) -> None:
     message = pb.PubsubMessage(data=bytes(size), **more)
 
-    assert _draft(message).size == message.ByteSize()
+    assert draft(message).size == message.ByteSize()

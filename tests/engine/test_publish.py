@@ -6,10 +6,11 @@ import pytest
 
 from emulator.clock import FakeClock
 from emulator.engine.broker import Broker
+from emulator.engine.drafts import PlainDrafts, messages_of
 from emulator.engine.values import Draft, TopicSettings
 from emulator.errors import Code
 from emulator.limits import STRICT
-from tests.engine.helpers import OTHER, TOPIC, World, drafts, refused, settings
+from tests.engine.helpers import OTHER, SUBSCRIPTION, TOPIC, World, drafts, refused, settings
 
 GOOD = Draft(b"good", {})
 MS = 1_000_000
@@ -275,3 +276,28 @@ def test_limits_are_the_brokers_own() -> None:
 
     with refused(world, Code.INVALID_ARGUMENT, "3 messages", "at most 2"):
         world.publish(b"a", b"b", b"c")
+
+
+class TestPlainDrafts:
+    """Drafts of data alone, given as parts of a request."""
+
+    @pytest.mark.rule("S5.9")
+    def test_they_become_what_drafts_become(self, world: World) -> None:
+        ids = world.broker.publish(TOPIC, PlainDrafts(b"..one.two", [(2, 5, 5), (6, 9, 7)]))
+
+        stored = [
+            lease.entry.message for lease in world.broker.pull(SUBSCRIPTION, 9, wait=False).hand_over() if lease.entry
+        ]
+        expected = messages_of([Draft(b"one", {}, size=5), Draft(b"two", {}, size=7)], ids[0], stored[0].publish_time)
+        assert [each.number for each in stored] == ids
+        assert [(each.data, each.size, each.ordering_key) for each in stored] == [
+            (each.data, each.size, each.ordering_key) for each in expected
+        ]
+
+    @pytest.mark.rule("S5.2")
+    def test_none_of_them_are_no_messages(self, world: World) -> None:
+        with refused(world, Code.INVALID_ARGUMENT):
+            world.broker.publish(TOPIC, PlainDrafts(b"", []))
+
+    def test_they_say_how_many_they_are(self) -> None:
+        assert repr(PlainDrafts(b"x", [(0, 1, 3)])) == "<PlainDrafts 1>"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from emulator.engine import broker as broker_module
+from emulator.engine import drafts as drafts_module
 from emulator.engine import entries as entries_module
 from emulator.engine.values import DeliveryKind
 from emulator.errors import Code
@@ -79,7 +79,7 @@ class TestReplySize:
 
     @pytest.mark.parametrize(("spare", "taken"), [(0, 2), (-1, 1)])
     def test_a_reply_of_exactly_the_limit_is_allowed(self, spare: int, taken: int) -> None:
-        each = 100 + broker_module._ENVELOPE_BYTES + entries_module.RECEIVED_BYTES
+        each = 100 + drafts_module.ENVELOPE_BYTES + entries_module.RECEIVED_BYTES
         world = World(limits=Limits(reply_max_bytes=2 * each + spare))
         world.create_topic()
         world.subscribe()

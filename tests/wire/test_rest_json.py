@@ -12,11 +12,14 @@ from emulator.errors import Code, PubsubError
 from emulator.wire.rest_json import (
     Readers,
     descriptor_of,
-    message_document,
     parse_document,
     render_document,
 )
+from emulator.wire.rest_printing import Printers
 from emulator.wire.rest_values import STRUCT_MAX_LEVELS, Unreadable
+
+NAMES = Printers(enums_as_numbers=False)
+NUMBERS = Printers(enums_as_numbers=True)
 
 READERS = Readers()
 
@@ -181,7 +184,7 @@ def test_structs_are_read() -> None:
 
     inference = read(pb.AIInference.UnstructuredInference, document)
 
-    assert message_document(inference) == document
+    assert NAMES.document(inference) == document
 
 
 # Refusals
@@ -409,18 +412,18 @@ def test_output_is_camel_case_without_defaults() -> None:
         name="n", ack_deadline_seconds=10, enable_message_ordering=False, push_config=pb.PushConfig()
     )
 
-    assert message_document(subscription) == {"name": "n", "ackDeadlineSeconds": 10, "pushConfig": {}}
+    assert NAMES.document(subscription) == {"name": "n", "ackDeadlineSeconds": 10, "pushConfig": {}}
 
 
 @pytest.mark.rule("S1.7.1")
 def test_an_empty_list_is_an_empty_object() -> None:
-    assert render_document(message_document(pb.ListTopicsResponse())) == b"{}"
+    assert render_document(NAMES.document(pb.ListTopicsResponse())) == b"{}"
 
 
 @pytest.mark.rule("S1.7.2")
 @pytest.mark.parametrize(("data", "text"), [(b"a", "YQ=="), (b"\xfb\xff\xbf", "+/+/"), (b"\xff", "/w==")])
 def test_bytes_go_out_as_padded_standard_base64(data: bytes, text: str) -> None:
-    assert message_document(pb.PubsubMessage(data=data)) == {"data": text}
+    assert NAMES.document(pb.PubsubMessage(data=data)) == {"data": text}
 
 
 @pytest.mark.rule("S1.7.3")
@@ -437,7 +440,7 @@ def test_bytes_go_out_as_padded_standard_base64(data: bytes, text: str) -> None:
 def test_durations_go_out_with_0_3_6_or_9_digits(seconds: int, nanos: int, text: str) -> None:
     topic = pb.Topic(message_retention_duration=pb.Duration(seconds=seconds, nanos=nanos))
 
-    assert message_document(topic) == {"messageRetentionDuration": text}
+    assert NAMES.document(topic) == {"messageRetentionDuration": text}
 
 
 @pytest.mark.rule("S1.7.3")
@@ -453,21 +456,21 @@ def test_durations_go_out_with_0_3_6_or_9_digits(seconds: int, nanos: int, text:
 def test_timestamps_go_out_in_utc_and_python_reads_them(nanos: int, text: str) -> None:
     message = pb.PubsubMessage(publish_time=pb.Timestamp(seconds=1_700_000_000, nanos=nanos))
 
-    assert message_document(message) == {"publishTime": text}
+    assert NAMES.document(message) == {"publishTime": text}
     assert datetime.fromisoformat(text).timestamp() == pytest.approx(1_700_000_000 + nanos / 1e9, abs=1e-6)
 
 
 @pytest.mark.rule("S1.7.3")
 def test_64_bit_integers_go_out_as_strings() -> None:
-    assert message_document(pb.CloudStorageConfig(max_bytes=2**53 + 1)) == {"maxBytes": "9007199254740993"}
+    assert NAMES.document(pb.CloudStorageConfig(max_bytes=2**53 + 1)) == {"maxBytes": "9007199254740993"}
 
 
 @pytest.mark.rule("S1.7.4")
 def test_enums_go_out_by_name_or_by_number() -> None:
     topic = pb.Topic(state=1)
 
-    assert message_document(topic) == {"state": "ACTIVE"}
-    assert message_document(topic, enums_as_numbers=True) == {"state": 1}
+    assert NAMES.document(topic) == {"state": "ACTIVE"}
+    assert NUMBERS.document(topic) == {"state": 1}
 
 
 def test_documents_are_compact_utf_8_unless_pretty() -> None:

@@ -17,13 +17,14 @@ from emulator.wire.rest_json import (
     Readers,
     descriptor_of,
     map_entry,
-    message_document,
     parse_document,
     render_document,
 )
+from emulator.wire.rest_printing import Printers
 from emulator.wire.rest_values import Unreadable
 
 READERS = Readers()
+PRINTERS = {numbers: Printers(enums_as_numbers=numbers) for numbers in (False, True)}
 
 
 def read(message: type[Message], document: object) -> Any:
@@ -114,9 +115,21 @@ def _message(descriptor: Descriptor) -> st.SearchStrategy[object]:
 @given(data=st.data())
 def test_what_is_written_is_read_again(message_type: type[Message], data: st.DataObject) -> None:
     message = message_type(**data.draw(contents(descriptor_of(message_type))))
-    body = render_document(message_document(message, data.draw(st.booleans())), data.draw(st.booleans()))
+    body = render_document(PRINTERS[data.draw(st.booleans())].document(message), data.draw(st.booleans()))
 
     assert read(message_type, parse_document(body)) == message
+
+
+@pytest.mark.rule("S1.7.1", "S1.7.3")
+@pytest.mark.parametrize("message_type", ROUND_TRIPS)
+@given(data=st.data(), enums_as_numbers=st.booleans())
+def test_what_is_written_is_what_protobuf_writes(
+    message_type: type[Message], data: st.DataObject, enums_as_numbers: bool
+) -> None:
+    message = message_type(**data.draw(contents(descriptor_of(message_type))))
+    expected = json_format.MessageToDict(message, use_integers_for_enums=enums_as_numbers, descriptor_pool=pb.POOL)
+
+    assert PRINTERS[enums_as_numbers].document(message) == expected
 
 
 @pytest.mark.rule("S1.7.1")

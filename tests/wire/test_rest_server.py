@@ -20,6 +20,7 @@ from pytest_aiohttp.plugin import AiohttpClient
 
 from emulator.api.replies import Parked
 from emulator.limits import REQUEST_BODY_MAX_BYTES, REQUEST_HEAD_MAX_BYTES, REQUEST_HEADER_MAX_BYTES
+from emulator.wire import http_connection
 from emulator.wire.listener import Listener
 from emulator.wire.rest import RestRequest, RestResponse
 from emulator.wire.rest_server import MARGIN_S, RestServer, _patience, _read_body
@@ -54,7 +55,7 @@ class FakeRest:
 
     def __call__(self, request: RestRequest) -> RestResponse | Parked[RestResponse]:
         self.requests.append(request)
-        match request.raw_path:
+        match request.raw_path.removeprefix("/v1"):
             case "/wait":
                 parked = NotedParked(self._note("cancelled"), self._hurry)
                 self.parked.append(parked)
@@ -100,6 +101,12 @@ class Port:
         server = self.server._runner.server
         assert server is not None
         return server.connections
+
+    def wait_for_idle(self, client: "ConnectedClient") -> None:
+        """Have this client's connection wait for a request, after one that was answered."""
+        client.request("GET", "/healthz")
+        client.reply()
+        self.loop.until(lambda: all(each._waiter is not None for each in self.connections()))
 
     def wait_for_parked(self) -> Parked[RestResponse]:
         self.loop.until(lambda: bool(self.rest.parked))
@@ -1072,3 +1079,134 @@ def message_of(reply: Reply) -> str:
 
 def make_request(headers: dict[str, str]) -> web.Request:
     return make_mocked_request("POST", "/", headers=headers)
+
+
+class TestAtOnce:
+    """A request that is whole when it comes to an idle connection is answered without aiohttp's handlers."""
+
+    @pytest.fixture
+    def written(self, monkeypatch: pytest.MonkeyPatch) -> list[RestResponse]:
+        """What was answered so."""
+        answers: list[RestResponse] = []
+        plain = http_connection._whole
+
+        def noting(answer: RestResponse) -> bytes:
+            answers.append(answer)
+            return plain(answer)
+
+        monkeypatch.setattr(http_connection, "_whole", noting)
+        return answers
+
+    @pytest.mark.rule("T2")
+    @pytest.mark.parametrize("body", [b"", b"{}", b"x" * 10_000])
+    @pytest.mark.parametrize("verb", ["GET", "POST", "PUT", "PATCH", "DELETE"])
+    def test_the_answer_is_the_one_that_aiohttp_gives(
+        self, port: Port, written: list[RestResponse], verb: str, body: bytes
+    ) -> None:
+        head = f"{verb} /v1/x%2Fy?a=b HTTP/1.1\r\nHost: h\r\nX-Y: z\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        with port.client() as client:
+            port.wait_for_idle(client)
+            client.send(head[:20])
+            client.send(head[20:] + body)
+            expected = client.reply()
+            port.wait_for_idle(client)
+            written.clear()
+            client.send(head + body)
+            reply = client.reply()
+
+        assert len(written) == 1
+        assert {**reply.headers, "date": ""} == {**expected.headers, "date": ""}
+        assert list(reply.headers) == list(expected.headers)
+        assert (reply.status, reply.body) == (expected.status, expected.body)
+        first, second = port.rest.requests
+        assert (first.method, first.raw_path, first.query, first.body) == (verb, "/v1/x%2Fy", "a=b", body)
+        assert (second.method, second.raw_path, second.query, second.body) == (verb, "/v1/x%2Fy", "a=b", body)
+        assert (first.headers["x-y"], second.headers["x-y"]) == ("z", "z")
+
+    @pytest.mark.rule("T2")
+    def test_the_connection_goes_on(self, port: Port, written: list[RestResponse]) -> None:
+        with port.client() as client:
+            port.wait_for_idle(client)
+            for number in range(100):
+                client.request("POST", "/v1/x", b"%d" % number)
+                assert client.reply().body == b"%d" % number
+            client.request("POST", "/v1/x", b"last", "Connection: close")
+            assert client.reply().body == b"last"
+            assert client.is_closed()
+        assert len(written) == 100
+
+    @pytest.mark.rule("T2")
+    def test_requests_sent_together_are_answered_in_order(self, port: Port) -> None:
+        with port.client() as client:
+            port.wait_for_idle(client)
+            one = b"POST /v1/x HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\n"
+            client.send(b"".join(one + b"%d" % number for number in range(9)))
+            assert [client.reply().body for _ in range(9)] == [b"%d" % number for number in range(9)]
+
+    @pytest.mark.parametrize(
+        ("target", "header"),
+        [("/v1/x", "Expect: 100-continue"), ("/", "X: y"), ("/v1/x", "Connection: close")],
+    )
+    def test_what_is_more_than_a_call_goes_the_long_way(
+        self, port: Port, written: list[RestResponse], target: str, header: str
+    ) -> None:
+        with port.client() as client:
+            port.wait_for_idle(client)
+            client.request("GET", target, b"", header)
+            assert client.reply().status in (100, 200)
+        assert written == []
+
+    @pytest.mark.rule("S7.2.4")
+    def test_an_answer_that_comes_later_is_waited_for(self, port: Port) -> None:
+        with port.client() as client:
+            port.wait_for_idle(client)
+            client.request("POST", "/v1/wait")
+            parked = port.wait_for_parked()
+            port.loop.call(lambda: parked.complete(RestResponse(200, HEADERS, b"later")))
+            assert client.reply().body == b"later"
+        assert len(port.rest.requests) == 1
+
+    @pytest.mark.rule("S7.2.4")
+    def test_an_answer_with_leases_is_given_back_if_nobody_takes_it(self, port: Port) -> None:
+        with port.client() as client:
+            port.wait_for_idle(client)
+            client.request("POST", "/v1/leases")
+            assert client.reply().body == b"{}"
+            port.wait_for_idle(client)
+            client.request("POST", "/v1/big")
+        port.wait_for_event("given back")
+        assert port.rest.events == ["given back"]
+
+    @pytest.mark.rule("S7.2.4")
+    @pytest.mark.parametrize(("target", "event"), [("/v1/wait", "cancelled"), ("/v1/leases", "given back")])
+    def test_an_answer_whose_connection_is_lost_first_is_given_back(self, port: Port, target: str, event: str) -> None:
+        with port.client() as client:
+            port.wait_for_idle(client)
+
+            def ask_and_lose() -> None:
+                (connection,) = port.connections()
+                connection.data_received(f"GET {target} HTTP/1.1\r\nHost: h\r\n\r\n".encode())
+                connection.connection_lost(None)
+
+            port.loop.call(ask_and_lose)
+            port.wait_for_event(event)
+            port.loop.call(lambda: None)
+        assert port.rest.events == [event]
+
+    def test_an_aiohttp_whose_innards_have_other_names_does_the_work_itself(
+        self, port: Port, written: list[RestResponse], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(http_connection, "_INNARDS", (*http_connection._INNARDS, "_no_such_thing"))
+        with port.client() as client:
+            port.wait_for_idle(client)
+            client.request("POST", "/v1/x", b"body")
+            assert client.reply().body == b"body"
+        assert written == []
+
+    def test_a_fault_of_ours_becomes_internal(self, port: Port, caplog: pytest.LogCaptureFixture) -> None:
+        with port.client() as client:
+            port.wait_for_idle(client)
+            client.request("GET", "/v1/broken")
+            assert client.reply().status == 500
+        assert "on purpose" in caplog.text
+        assert len(port.rest.requests) == 1

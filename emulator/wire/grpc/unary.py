@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # A Pull answers this long before its caller's deadline, so that the answer still arrives (service.md §7.2.3).
 _ANSWER_AHEAD_S: Final = 0.1
+# Of a request that comes in pieces: from this size on one stays what it is until all are there.
+_PIECE_BYTES: Final = 1_024
 
 
 class Refusal:
@@ -57,12 +59,13 @@ class UnaryCall:
 
     __slots__ = (
         "_arrived",
-        "_buffer",
         "_connection",
         "_deadline",
         "_give_back",
         "_head",
+        "_held",
         "_parked",
+        "_pieces",
         "_replied",
         "_rpc",
         "_stream",
@@ -74,7 +77,8 @@ class UnaryCall:
         self._stream = stream
         self._rpc = rpc
         self._head = head
-        self._buffer: bytearray | None = None
+        self._pieces: list[bytes | bytearray] = []
+        self._held = 0
         self._deadline = None if head.timeout is None else connection.loop.time() + head.timeout
         self._parked: Parked[Any] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -92,53 +96,69 @@ class UnaryCall:
     def data(self, chunk: bytes, end: bool) -> None:
         self._arrived = end
         try:
-            if end and self._buffer is None:
-                self._run(self._only_message(chunk))
+            if end and not self._held:
+                self._run(chunk)
                 return
-            if self._buffer is None:
-                self._buffer = bytearray()
-            self._connection.hold(len(chunk))
-            self._buffer += chunk
-            if len(self._buffer) >= messages.PREFIX_BYTES:
-                expected = messages.PREFIX_BYTES + messages.check_prefix(self._buffer)
-                if len(self._buffer) > expected:
-                    raise grpc_errors.second_message()
+            self._keep(chunk)
             if end:
-                self._run(self._only_message(self._let_go()))
+                self._run(self._let_go())
         except Exception as problem:
             self._fail(self._connection.as_answer(self._rpc, problem))
 
-    def _let_go(self) -> bytes:
-        buffer, self._buffer = self._buffer, None
-        if buffer is None:
-            return b""
-        self._connection.let_go(len(buffer))
-        return bytes(buffer)
+    def _keep(self, chunk: bytes) -> None:
+        """More of a request that comes in pieces; small ones are put together, for what holds them is larger."""
+        self._connection.hold(len(chunk))
+        self._held += len(chunk)
+        pieces = self._pieces
+        if not pieces:
+            pieces.append(bytearray(chunk))
+        elif len(chunk) >= _PIECE_BYTES and len(pieces[0]) >= messages.PREFIX_BYTES:
+            pieces.append(chunk)
+        elif isinstance(pieces[-1], bytearray):
+            pieces[-1] += chunk
+        else:
+            pieces.append(bytearray(chunk))
+        # The first grows until it holds the prefix.
+        if self._held >= messages.PREFIX_BYTES:
+            expected = messages.PREFIX_BYTES + messages.check_prefix(pieces[0])
+            if self._held > expected:
+                raise grpc_errors.second_message()
 
-    def _only_message(self, data: bytes) -> bytes:
+    def _let_go(self) -> bytes:
+        pieces, self._pieces = self._pieces, []
+        self._connection.let_go(self._held)
+        self._held = 0
+        return b"".join(pieces)
+
+    def _require_whole(self, data: bytes) -> None:
+        """Raises PubsubError unless it is one message to its end."""
         if not data:
             raise grpc_errors.no_message()
-        if len(data) < messages.PREFIX_BYTES:
+        size = messages.check_prefix(data) if len(data) >= messages.PREFIX_BYTES else 0
+        if len(data) < messages.PREFIX_BYTES + size:
             raise grpc_errors.truncated_message()
-        size = messages.check_prefix(data)
-        if len(data) != messages.PREFIX_BYTES + size:
-            raise (
-                grpc_errors.truncated_message()
-                if len(data) < messages.PREFIX_BYTES + size
-                else grpc_errors.second_message()
-            )
-        message = data[messages.PREFIX_BYTES :]
-        return messages.decompress(message, self._head.encoding) if data[0] else message
+        if len(data) > messages.PREFIX_BYTES + size:
+            raise grpc_errors.second_message()
 
-    def _run(self, message: bytes) -> None:
-        self._stop_timer()
+    def _run(self, data: bytes) -> None:
+        self._require_whole(data)
+        if self._timer is not None:
+            self._stop_timer()
         if self._deadline is not None and self._connection.loop.time() >= self._deadline:
             raise grpc_errors.deadline_exceeded()
+        start = messages.PREFIX_BYTES
+        if data[0]:
+            data, start = messages.decompress(data[start:], self._head.encoding), 0
+        dispatcher = self._connection.dispatcher
+        reply = dispatcher.call_serialized(self._rpc, data, start)
+        if reply is not None:
+            self._reply_bytes(reply)
+            return
         try:
-            request = self._rpc.request.FromString(message)
+            request = self._rpc.request.FromString(data[start:])
         except DecodeError:
             raise grpc_errors.unreadable_request(self._rpc.method) from None
-        outcome: Outcome = self._connection.dispatcher.call(self._rpc, request)
+        outcome: Outcome = dispatcher.call(self._rpc, request)
         if not isinstance(outcome, Parked):
             self._reply(outcome)
         elif outcome.done:
@@ -194,9 +214,11 @@ class UnaryCall:
         if isinstance(reply, Undoable):
             self._give_back = reply.give_back
             reply = reply.message
-        data = messages.frame(reply.SerializeToString())
+        self._reply_bytes(reply.SerializeToString())
+
+    def _reply_bytes(self, reply: bytes) -> None:
         self._replied = True
-        self._stream.reply(blocks.HEADERS, data, blocks.OK)
+        self._stream.reply(blocks.HEADERS, messages.frame(reply), blocks.OK)
         if not self._stream.closed:
             self._time_deadline()  # the rest waits for a window
 

@@ -33,6 +33,9 @@ class Connection:
         self._settings = announced or Settings()
         self._buffer = b""
         self._position = 0
+        # What was fed behind `_buffer`, and where it goes on.
+        self._later = b""
+        self._later_from = 0
         self._heads = HeadDecoder(self._settings.max_header_list)
         self._streams: dict[int, Stream] = {}
         self._closed = ClosedStreams()
@@ -100,12 +103,29 @@ class Connection:
 
     def feed(self, data: bytes) -> None:
         """Add received bytes, from the connection preface on."""
-        self._buffer = self._buffer[self._position :] + data if self._position < len(self._buffer) else data
+        rest = self._buffer[self._position :]
+        if self._later:
+            rest += self._later[self._later_from :]
+            self._later = b""
         self._position = 0
+        # Only the frame that is cut in two is put together, not all that follows it.
+        cut = self._size_of_frame(rest + data[: frames.HEADER_BYTES]) - len(rest) if rest and self._preface_seen else 0
+        if 0 < cut < len(data):
+            self._buffer = rest + data[:cut]
+            self._later, self._later_from = data, cut
+        else:
+            self._buffer = rest + data if rest else data
+
+    def _size_of_frame(self, beginning: bytes) -> int:
+        """The size of the frame that begins so; 0 if that can't be told."""
+        if len(beginning) < frames.HEADER_BYTES:
+            return 0
+        return frames.HEADER_BYTES + int.from_bytes(beginning[:3], "big")
 
     def unprocessed(self) -> int:
         """How many fed bytes wait."""
-        return len(self._buffer) - self._position
+        later = len(self._later) - self._later_from if self._later else 0
+        return len(self._buffer) - self._position + later
 
     def process(self, most: int, enough: Callable[[], bool] = lambda: False) -> bool:
         """Handle up to `most` complete frames, fewer once `enough` says so after one; whether there may be more.
@@ -116,8 +136,21 @@ class Connection:
             if not self._preface_seen and not self._take_preface():
                 return False
             for _ in range(most):
-                if not self._next_frame():
+                buffer, position = self._buffer, self._position
+                if self._later and position == len(buffer):
+                    buffer, position = self._buffer, self._position = self._later, self._later_from
+                    self._later = b""
+                start = position + frames.HEADER_BYTES
+                if start > len(buffer):
                     return False
+                high, low, kind, flags, stream_id = frames.unpack_head(buffer, position)
+                end = start + (high << 8 | low)
+                if end - start > self._settings.max_frame_size:
+                    raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, f"a frame of {end - start} bytes")
+                if end > len(buffer):
+                    return False
+                self._position = end
+                self._dispatch(kind, flags, stream_id & frames.MAX_STREAM_ID, buffer[start:end])
                 if enough():
                     break
         except Http2Error as problem:
@@ -132,22 +165,6 @@ class Connection:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "no connection preface")
         self._position = len(frames.PREFACE)
         self._preface_seen = True
-        return True
-
-    def _next_frame(self) -> bool:
-        buffer, position = self._buffer, self._position
-        if len(buffer) - position < frames.HEADER_BYTES:
-            return False
-        high, low, kind, flags, stream_id = frames.unpack_head(buffer, position)
-        length = high << 8 | low
-        if length > self._settings.max_frame_size:
-            raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, f"a frame of {length} bytes")
-        start = position + frames.HEADER_BYTES
-        end = start + length
-        if end > len(buffer):
-            return False
-        self._position = end
-        self._dispatch(kind, flags, stream_id & frames.MAX_STREAM_ID, buffer[start:end])
         return True
 
     def _dispatch(self, kind: int, flags: int, stream_id: int, payload: bytes) -> None:

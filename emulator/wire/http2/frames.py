@@ -88,6 +88,10 @@ _HEAD = struct.Struct(">HBBBL")
 _U32 = struct.Struct(">L")
 _SETTING = struct.Struct(">HL")
 
+_HEADERS_BEGIN: Final = bytes((HEADERS, END_HEADERS))
+_HEADERS_END: Final = bytes((HEADERS, END_HEADERS | END_STREAM))
+_DATA_GOES_ON: Final = bytes((DATA, 0))
+
 unpack_head = _HEAD.unpack_from
 unpack_u32 = _U32.unpack_from
 iter_settings = _SETTING.iter_unpack
@@ -131,6 +135,27 @@ def headers(stream_id: int, block: bytes, max_frame_size: int, *, end_stream: bo
     out += [frame(CONTINUATION, 0, stream_id, part) for part in parts[1:-1]]
     out.append(frame(CONTINUATION, END_HEADERS, stream_id, parts[-1]))
     return b"".join(out)
+
+
+def reply(stream_id: int, headers: bytes, data: bytes, trailers: bytes) -> bytes:
+    """HEADERS, DATA and the HEADERS that end the stream, each in one frame."""
+    stream = stream_id.to_bytes(4, "big")
+    return b"".join(
+        (
+            len(headers).to_bytes(3, "big"),
+            _HEADERS_BEGIN,
+            stream,
+            headers,
+            len(data).to_bytes(3, "big"),
+            _DATA_GOES_ON,
+            stream,
+            data,
+            len(trailers).to_bytes(3, "big"),
+            _HEADERS_END,
+            stream,
+            trailers,
+        )
+    )
 
 
 def strip_padding(payload: bytes) -> bytes:

@@ -9,11 +9,11 @@ from hpack.hpack import encode_integer
 from hpack.table import HeaderTable
 
 from emulator.wire.http2.frames import ErrorCode, Http2Error, StreamError
+from emulator.wire.http2.recurring import VALUE_MAX_BYTES, Recurring
 from emulator.wire.http2.unpacking import ENTRY_OVERHEAD, Unpacker, resizes
 
 _CACHED_BLOCKS: Final = 64
 _CACHED_BLOCK_MAX_BYTES: Final = 4_096
-_VARYING_MAX_BYTES: Final = 16
 # A list this long no honest peer sends: the block is a bomb, and decoding stops.
 _BOMB_BYTES: Final = 262_144
 # A block may begin with two, the smallest size and the last (RFC 7541 §4.2).
@@ -36,18 +36,19 @@ class RequestHead:
 
     `problem` says what is malformed about them ("" for nothing); `too_large` that they pass the announced limit.
     `notes` is for the layer above to keep what it read out of them, since a cached head serves many requests. `like` is
-    another head that differs in the value of `VARYING` alone.
+    another head that differs in the value of `VARYING` alone, which is `varying` here.
     """
 
-    __slots__ = ("content_length", "headers", "like", "method", "notes", "path", "problem", "too_large")
+    __slots__ = ("_headers", "content_length", "like", "method", "notes", "path", "problem", "too_large", "varying")
 
     def __init__(self, fields: Sequence[tuple[bytes, bytes]], limit: int) -> None:
         self.method = ""
         self.path = ""
-        self.headers: Mapping[str, str] = {}
+        self._headers: Mapping[str, str] = {}
         self.content_length: int | None = None
         self.notes: Any = None
         self.like: RequestHead | None = None
+        self.varying = ""
         kept, self.too_large = _within(fields, limit)
         try:
             self._read(kept)
@@ -74,19 +75,26 @@ class RequestHead:
             headers[key] = ",".join(texts)
         if b":authority" in pseudo:
             headers.setdefault("host", pseudo[b":authority"].decode("latin-1"))
-        self.headers = headers
+        self._headers = headers
         length = headers.get("content-length")
         if length is not None:
             if not (length.isascii() and length.isdigit() and len(length) < 20):
                 raise _malformed("content-length is no number")
             self.content_length = int(length)
 
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """By name in lower case; a repeated one's values are joined with commas."""
+        if self.like is None:
+            return self._headers
+        return {**self.like.headers, VARYING.decode("ascii"): self.varying}
+
     def with_varying(self, value: bytes) -> "RequestHead":
         """The same head with another value of `VARYING`, which must be a good one."""
         head = RequestHead.__new__(RequestHead)
         head.method = self.method
         head.path = self.path
-        head.headers = {**self.headers, VARYING.decode("ascii"): value.decode("latin-1")}
+        head.varying = value.decode("latin-1")
         head.content_length = self.content_length
         head.problem = ""
         head.too_large = False
@@ -141,10 +149,11 @@ class HeadDecoder:
     """Decodes blocks in the order of their arrival.
 
     Decoded heads are cached by their bytes for one generation of the table: it moves on every insertion, eviction and
-    size update (clients.md T21). A block that itself moves the table is never cached, nor is a large one.
+    size update (clients.md T21). A block that itself moves the table is never cached, nor is a large one; those that
+    recur with a fresh value of `VARYING` are recognised by what they name.
     """
 
-    __slots__ = ("_cache", "_limit", "_shapes", "_table", "_unpacker")
+    __slots__ = ("_cache", "_limit", "_recurring", "_shapes", "_table", "_unpacker")
 
     def __init__(self, limit: int) -> None:
         self._unpacker = Unpacker(_BOMB_BYTES)
@@ -153,14 +162,22 @@ class HeadDecoder:
         self._cache: dict[bytes, RequestHead] = {}
         # Heads by their fields but for the value of VARYING; they hold whatever becomes of the table.
         self._shapes: dict[tuple[object, ...], RequestHead] = {}
+        self._recurring: Recurring[RequestHead] = Recurring(self._table, VARYING)
 
     def request(self, block: bytes) -> RequestHead:
         """A request's head; raises Http2Error when the block can't be decoded."""
         head = self._cache.get(block)
         if head is not None:
             return head
+        recurring = self._recurring.take(block)
+        if recurring is not None:
+            self._cache.clear()
+            model, value = recurring
+            return model.with_varying(value)
         insertions = self._table.insertions
         head = self._head(self.fields(block))
+        if head.like is not None:
+            self._recurring.learn(block, insertions, head.like)
         if self._table.insertions == insertions and not resizes(block) and self._worth_caching(block, head):
             if len(self._cache) >= _CACHED_BLOCKS:
                 self._cache.clear()
@@ -175,7 +192,7 @@ class HeadDecoder:
         fields[at] = (VARYING, b"")
         shape = tuple(fields)
         like = self._shapes.get(shape)
-        if like is not None and len(value) <= _VARYING_MAX_BYTES and not _BAD_VALUE.search(value):
+        if like is not None and len(value) <= VALUE_MAX_BYTES and not _BAD_VALUE.search(value):
             return like.with_varying(value)
         fields[at] = (VARYING, value)
         head = RequestHead(fields, self._limit)
@@ -187,7 +204,7 @@ class HeadDecoder:
 
     def _worth_keeping(self, fields: list[tuple[bytes, bytes]]) -> bool:
         """Whether a head is small, whatever the value of VARYING, and has that once."""
-        size = sum(len(name) + len(value) + ENTRY_OVERHEAD for name, value in fields) + _VARYING_MAX_BYTES
+        size = sum(len(name) + len(value) + ENTRY_OVERHEAD for name, value in fields) + VALUE_MAX_BYTES
         return size <= min(_CACHED_BLOCK_MAX_BYTES, self._limit) and [name for name, _ in fields].count(VARYING) == 1
 
     def _worth_caching(self, block: bytes, head: RequestHead) -> bool:

@@ -1,6 +1,6 @@
 """The sending half of a connection: what waits to be written, and the windows it has to respect."""
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Final
 
@@ -30,6 +30,7 @@ class Sender:
         "initial_window",
         "max_frame",
         "max_header_list",
+        "no_queue",
         "notice",
         "out_bytes",
         "queued_bytes",
@@ -54,6 +55,8 @@ class Sender:
         # In bytes, as the peer has announced it.
         self.max_header_list: int | None = None
         self.notice = TableSizeNotice()
+        # Of every stream that never had to wait for a window, as nearly all; nothing can be put into it.
+        self.no_queue: deque[memoryview] = deque(maxlen=0)
 
     # Output
 
@@ -104,6 +107,8 @@ class Sender:
         self._put(frames.headers(stream.id, block, self.max_frame, end_stream=end))
 
     def data(self, stream: Stream, data: bytes) -> None:
+        if stream.queue is self.no_queue:
+            stream.queue = deque()
         stream.queue.append(memoryview(data))
         stream.queued_bytes += len(data)
         self.queued_bytes += len(data)
@@ -116,7 +121,8 @@ class Sender:
 
     def reply(self, stream: Stream, headers: bytes, data: bytes, trailers: bytes) -> None:
         size = len(data)
-        if size > self.max_frame or size > stream.send_window or size > self.window or self.notice.due:
+        most = self.max_frame
+        if size > min(most, stream.send_window, self.window) or len(trailers) > most or self.notice.due:
             self.headers(stream, headers)
             if data:
                 self.data(stream, data)
@@ -125,12 +131,7 @@ class Sender:
             return
         stream.send_window -= size
         self.window -= size
-        frame, stream_id = frames.frame, stream.id
-        self._put(
-            frame(frames.HEADERS, frames.END_HEADERS, stream_id, headers)
-            + frame(frames.DATA, 0, stream_id, data)
-            + frames.headers(stream_id, trailers, self.max_frame, end_stream=True)
-        )
+        self._put(frames.reply(stream.id, headers, data, trailers))
         self._ended(stream)
 
     def _drain(self, stream: Stream) -> None:

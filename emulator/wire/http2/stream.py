@@ -1,6 +1,5 @@
 """One stream of a connection, as the layer above sees it."""
 
-from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ class Stream:
         self.received_unacked = 0
         self.remote_closed = False
         self.closed = False
-        self.queue: deque[memoryview] = deque()
+        self.queue = sender.no_queue
         self.queued_bytes = 0
         self.trailers: bytes | None = None
 

@@ -16,11 +16,15 @@ Fields = list[tuple[bytes, bytes]]
 
 _STATIC: Final = HeaderTable.STATIC_TABLE
 _STATIC_SIZE: Final = len(_STATIC)
+DYNAMIC_FIRST: Final = _STATIC_SIZE + 1
 ENTRY_OVERHEAD: Final = 32
 
 
 class CountingTable(HeaderTable):
-    """The library's table, counting what is inserted, since it has no other way to tell."""
+    """The library's table, counting what is inserted, since it has no other way to tell.
+
+    Adding is written again: the library's asks its logger for each entry that it drops.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,7 +32,18 @@ class CountingTable(HeaderTable):
 
     def add(self, name: bytes, value: bytes) -> None:
         self.insertions += 1
-        super().add(name, value)
+        size = len(name) + len(value) + ENTRY_OVERHEAD
+        entries, room = self.dynamic_entries, self._maxsize
+        if size > room:  # RFC 7541 §4.4
+            entries.clear()
+            self._current_size = 0
+            return
+        entries.appendleft((name, value))
+        size += self._current_size
+        while size > room:
+            name, value = entries.pop()
+            size -= len(name) + len(value) + ENTRY_OVERHEAD
+        self._current_size = size
 
 
 class Unpacker:
