@@ -1,14 +1,16 @@
 """google-cloud-pubsub replays: seek and snapshots under subscribers that are running."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from google.cloud.pubsub_v1 import PublisherClient, SubscriberClient, types
+from google.cloud.pubsub_v1 import PublisherClient, SubscriberClient
 from google.cloud.pubsub_v1.subscriber.exceptions import AcknowledgeError, AcknowledgeStatus
+from google.cloud.pubsub_v1.types import FlowControl
 from google.protobuf.field_mask_pb2 import FieldMask
+from google.pubsub_v1 import types
 
 from compat_tests.rest import Project
 from compat_tests.targets import Target
@@ -70,7 +72,7 @@ def test_what_a_subscriber_holds_is_dropped_by_a_seek_to_the_future(
 ) -> None:
     topic, subscription = project.pair()
     holder = Holder()
-    running = subscribers.subscribe(subscription, holder, client, flow_control=types.FlowControl(max_messages=1))
+    running = subscribers.subscribe(subscription, holder, client, flow_control=FlowControl(max_messages=1))
     project.publish(topic, b"held", b"never seen", b"never seen either")
     holder.wait(1)
 
@@ -179,21 +181,30 @@ def test_a_filter_is_changed_while_messages_are_published_and_none_is_lost(
     """As Google documents it: a snapshot of the old subscription, a new one with the new filter, and its seek."""
     topic = project.topic()
     old = project.subscription(topic, "old", filter='attributes.kind = "a" OR attributes.kind = "b"')
-    publisher = PublisherClient()
-    published: list[tuple[str, str]] = []
+    publisher: Any = PublisherClient()
+    published: list[tuple[int, str, str]] = []
+    done: list[object] = []
     enough = threading.Event()
-    some = threading.Semaphore(0)
+    changed = threading.Condition()
 
     def publish() -> None:
         while not enough.is_set():
+            so_far = len(done)
             futures = [(publisher.publish(topic, b"x", kind=kind), kind) for kind in ("a", "b", "c")]
-            published.extend((future.result(PATIENCE_S), kind) for future, kind in futures)
-            some.release()
+            found = [(so_far, kind, future.result(PATIENCE_S)) for future, kind in futures]
+            with changed:
+                published.extend(found)
+                changed.notify_all()
+
+    def go_on() -> None:
+        """Until something is published that was begun after the last step."""
+        with changed:
+            assert changed.wait_for(lambda: published and published[-1][0] == len(done), PATIENCE_S)
 
     thread = threading.Thread(target=publish)
     thread.start()
     try:
-        steps = [
+        steps: list[Callable[[], object]] = [
             lambda: client.create_snapshot(name=project.snapshot_name(), subscription=old),
             lambda: client.create_subscription(
                 request={
@@ -206,18 +217,16 @@ def test_a_filter_is_changed_while_messages_are_published_and_none_is_lost(
                 request={"subscription": project.subscription_name("new"), "snapshot": project.snapshot_name()}
             ),
         ]
-        marks = []
         for step in steps:
-            assert all(some.acquire(timeout=PATIENCE_S) for _ in range(3))
-            step()
-            marks.append(len(published))
-        assert all(some.acquire(timeout=PATIENCE_S) for _ in range(3))
+            go_on()
+            done.append(step())
+        go_on()
     finally:
         enough.set()
         thread.join()
     # Nothing of the old one was acked: all that it matched is in the snapshot, and all that was published since.
-    wanted = {number for number, kind in published if kind == "b"}
-    since = {number for number, kind in published[marks[0] :] if kind == "c"}
+    wanted = {identifier for _, kind, identifier in published if kind == "b"}
+    since = {identifier for steps_done, kind, identifier in published if kind == "c" and steps_done}
 
     receiver = Receiver()
     subscribers.subscribe(project.subscription_name("new"), receiver, client)

@@ -272,7 +272,7 @@ class TestSeekToASnapshot:
 
 
 class TestSeekToATime:
-    @pytest.mark.rule("S1", "S12.1", "S12.2", "B073")
+    @pytest.mark.rule("S1", "S12.1", "S12.2", "S12.5", "B073")
     def test_in_the_past_brings_back_what_was_acked(self, world: World) -> None:
         retain(world)
         world.publish(ORDERS, "first")
