@@ -300,9 +300,14 @@ class Holdings:
 
     # Messages leave
 
-    def drop_oldest(self) -> None:
-        """The oldest message leaves, leased or not; there is one."""
-        self._finish(next(iter(self._entries.values())), acked=False)
+    def drop(self, number: int) -> None:
+        """That message leaves, leased or not, if it is there."""
+        entry = self._entries.get(number)
+        if entry is not None:
+            self._finish(entry, acked=False)
+
+    def holds(self, number: int) -> bool:
+        return number in self._entries
 
     def drop_acked(self) -> None:
         """What is kept for a seek alone leaves."""

@@ -1,5 +1,6 @@
 """A subscription: its messages, who takes them, and the pump where the two meet."""
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,7 @@ class Subscription:
         "_limits",
         "_on_expired",
         "_restored",
+        "_since",
         "_stream_count",
         "ack_ids",
         "detached",
@@ -80,6 +82,8 @@ class Subscription:
         self._closed = False
         # Up to which message a seek has restored older ones than are retained, and how long these are kept.
         self._restored = (0, 0)
+        # While such are held: number and publish time of what is newer, and so leaves before them; some may be gone.
+        self._since: deque[tuple[int, int]] = deque()
         self._alarm = Alarm(clock, self._ring)
         self._last_active = clock.now()
         self._aim_expiration()
@@ -94,7 +98,9 @@ class Subscription:
         """Take newly published messages, oldest first, and hand out what somebody has room for."""
         messages = self._matching(messages)
         if messages:
-            if self._holdings.oldest() is None:
+            if self._restored[0]:
+                self._note(messages)
+            elif self._holdings.oldest() is None:
                 self._alarm.aim(self._retained_until(messages[0]))
             self._holdings.add(messages)
         self._pump()
@@ -271,11 +277,25 @@ class Subscription:
 
     def _restore(self, unacked: Sequence[Message], retention: int) -> None:
         """`retention`: how long messages are kept that this brings back from beyond the subscription's own."""
-        if unacked and self._retained_until(unacked[0]) <= self._clock.now():
+        now = self._clock.now()
+        if any(self._retained_until(message) <= now for message in unacked):
             self._restored = (unacked[-1].number, retention)
         self._holdings.replace(unacked)
+        self._since.clear()
+        if self._restored[0]:
+            self._note(message for message in self._holdings.messages() if message.number > self._restored[0])
         self._aim_all()
         self._pump()
+
+    def _note(self, messages: Iterable[Message]) -> None:
+        """These came after what a seek has restored."""
+        since, holds = self._since, self._holdings.holds
+        while since and not holds(since[0][0]):
+            since.popleft()
+        waited = bool(since)
+        since += [(message.number, message.publish_time) for message in messages]
+        if since and not waited:
+            self._alarm.aim(since[0][1] + self.settings.retention + 1)
 
     def unacked(self) -> Sequence[Message]:
         """For a snapshot; raises FAILED_PRECONDITION when detached."""
@@ -314,11 +334,19 @@ class Subscription:
 
     def _drop_outlived(self, now: int) -> None:
         """Retention: a message leaves when it is too old, leased or not (service.md §6.5)."""
+        holdings, since = self._holdings, self._since
         for _ in range(_SLICE):
-            oldest = self._holdings.oldest()
+            oldest = holdings.oldest()
             if oldest is None or self._retained_until(oldest) > now:
-                return
-            self._holdings.drop_oldest()
+                break
+            holdings.drop(oldest.number)
+        if oldest is None or oldest.number > self._restored[0]:
+            self._restored = (0, 0)
+            since.clear()
+        for _ in range(_SLICE):
+            if not since or since[0][1] + self.settings.retention + 1 > now:
+                break
+            holdings.drop(since.popleft()[0])
 
     def _retained_until(self, message: Message) -> int:
         number, retention = self._restored
@@ -330,6 +358,8 @@ class Subscription:
         oldest = self._holdings.oldest()
         if oldest is not None:
             self._alarm.aim(self._retained_until(oldest))
+        if self._since:
+            self._alarm.aim(self._since[0][1] + self.settings.retention + 1)
         first_wait_ends = self._consumers.first_wait_ends
         if first_wait_ends is not None:
             self._alarm.aim(first_wait_ends)

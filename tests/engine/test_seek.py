@@ -316,6 +316,79 @@ class TestTopicRetention:
         world.advance(2)
         assert world.held() == 0
 
+    @pytest.mark.rule("S6.5")
+    def test_what_is_newer_than_what_came_back_goes_by_the_subscriptions_own(self) -> None:
+        world = world_of(settings(retention=600), TopicSettings(retention=3_600 * NS_PER_S))
+        world.publish(b"old")
+        world.advance(700)
+        seek(world, 3_000)
+        world.publish(b"new")
+
+        world.publish(b"acked")
+        world.ack(world.pull().ack_ids[2])
+
+        world.advance(600)
+        assert world.held() == 2
+        world.advance(0.001)
+        assert world.pull().bodies == [b"old"]
+
+    @pytest.mark.rule("S6.5")
+    def test_nor_does_it_stay_when_that_is_gone(self) -> None:
+        world = world_of(settings(retention=600), TopicSettings(retention=3_600 * NS_PER_S))
+        world.publish(b"old")
+        world.advance(700)
+        seek(world, 3_000)
+        assert take(world) == [b"old"]
+        world.publish(b"new")
+
+        world.advance(600)
+        assert world.held() == 1
+        world.advance(0.001)
+        assert world.held() == 0
+
+    @pytest.mark.rule("S6.5", "S12.1")
+    def test_a_second_seek_brings_back_what_was_outlived_since_the_first(self) -> None:
+        world = world_of(settings(retention=600), TopicSettings(retention=3_600 * NS_PER_S))
+        world.publish(b"old")
+        world.advance(700)
+        seek(world, 3_000)
+        world.publish(b"new")
+        world.advance(700)
+        assert world.held() == 1
+
+        seek(world, 3_000)
+
+        world.advance(1)
+        assert take(world) == [b"old", b"new"]
+
+    @pytest.mark.rule("S6.5", "S12.1")
+    def test_a_second_seek_that_reaches_less_far_changes_no_retention(self) -> None:
+        world = world_of(settings(retention=600), TopicSettings(retention=3_600 * NS_PER_S))
+        world.publish(b"old")
+        world.advance(700)
+        seek(world, 3_000)
+        world.publish(b"new", b"newer")
+        world.advance(300)
+
+        seek(world, 3_000)
+
+        assert world.held() == 3
+        world.advance(300.001)
+        assert world.pull().bodies == [b"old"]
+
+    @pytest.mark.rule("S6.5")
+    def test_however_much_is_newer_leaves_at_once(self) -> None:
+        world = world_of(settings(retention=600), TopicSettings(retention=3_600 * NS_PER_S))
+        world.publish(b"old")
+        world.advance(700)
+        seek(world, 3_000)
+        for _ in range(3):
+            world.publish(*[b"new"] * 400)
+
+        world.advance(600.001)
+
+        assert world.held() == 1
+
     @pytest.mark.rule("S11.6", "S12.11")
     def test_the_filter_still_applies(self, topic_keeps: World) -> None:
         topic_keeps.broker.publish(TOPIC, [Draft(b"a", {"k": "1"}), Draft(b"b", {"k": "2"})])
@@ -348,6 +421,15 @@ class TestTopicRetention:
         seek(topic_keeps, 60)
 
         assert take(topic_keeps) == [b"b"]
+
+    @pytest.mark.rule("S6.5")
+    def test_it_ends_for_however_many_at_once(self, topic_keeps: World) -> None:
+        for _ in range(12):
+            topic_keeps.publish(*[b"a"] * 500)
+
+        topic_keeps.advance(3_600.001)
+
+        assert topic_keeps.broker.counts()["in_topics"] == 0
 
     def test_no_timer_outlives_the_topic(self, topic_keeps: World) -> None:
         topic_keeps.publish(b"a")
@@ -554,6 +636,33 @@ class TestSnapshots:
         world.broker.reset()
 
         assert (world.broker.counts(), world.clock.timer_count()) == (NOTHING_AT_ALL, 0)
+
+    def test_they_say_what_they_hold(self) -> None:
+        world = world_of()
+        world.publish(b"a", b"b")
+
+        assert repr(snapshot(world)) == f"<Snapshot {SNAPSHOT} messages=2>"
+
+    def test_one_of_a_deleted_topic_s_subscription_belongs_to_none(self) -> None:
+        world = world_of()
+        world.publish(b"a")
+        world.broker.delete_topic(TOPIC)
+
+        kept = snapshot(world)
+
+        assert kept.topic is None
+        take(world)
+        return_to(world, kept)
+        assert take(world) == [b"a"]
+
+    def test_they_can_be_deleted_when_the_server_has_stopped(self) -> None:
+        world = world_of()
+        snapshot(world)
+        world.broker.close()
+
+        world.broker.delete_snapshot(SNAPSHOT)
+
+        assert (len(world.broker.snapshots), world.clock.timer_count()) == (0, 0)
 
     def test_the_server_stops_with_no_timer_left(self) -> None:
         world = world_of(topic=TopicSettings(retention=3_600 * NS_PER_S))
