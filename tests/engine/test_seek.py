@@ -376,6 +376,23 @@ class TestTopicRetention:
         world.advance(300.001)
         assert world.pull().bodies == [b"old"]
 
+    def test_of_what_is_newer_nothing_is_remembered_in_vain(self) -> None:
+        world = world_of(settings(retention=600), TopicSettings(retention=3_600 * NS_PER_S))
+        world.publish(b"old")
+        world.advance(700)
+        seek(world, 3_000)
+        (old,) = world.pull().ack_ids
+        for _ in range(100):
+            world.publish(b"new")
+            take(world)
+        assert len(world.subscription()._since) == 1
+
+        world.ack(old)
+        world.advance(601)
+        world.publish(b"newest")
+
+        assert len(world.subscription()._since) == 0
+
     @pytest.mark.rule("S6.5")
     def test_however_much_is_newer_leaves_at_once(self) -> None:
         world = world_of(settings(retention=600), TopicSettings(retention=3_600 * NS_PER_S))
