@@ -88,6 +88,7 @@ RELAXED = Limits(
     cloud_storage_max_duration_min_s=1,
     cloud_storage_max_bytes_min=1,
     cloud_storage_max_messages_min=1,
+    snapshot_lifetime_min_s=1,
     pull_wait_s=1,
 )
 
