@@ -1,6 +1,6 @@
 """One careful gRPC client for everything around a load: it decodes headers and fails on every status but OK."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
@@ -113,6 +113,9 @@ class Client:
         """The ack ids of up to `most` messages that are there."""
         request = pb.PullRequest(subscription=subscription, max_messages=most, return_immediately=True)
         return [received.ack_id for received in self.call(PULL, request, pb.PullResponse).received_messages]
+
+    def acknowledge(self, subscription: str, ack_ids: Sequence[str]) -> None:
+        self.call(ACKNOWLEDGE, pb.AcknowledgeRequest(subscription=subscription, ack_ids=ack_ids), pb.Empty)
 
     def close(self) -> None:
         self._connection.close()

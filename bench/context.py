@@ -21,6 +21,7 @@ class Scale:
     prepared_calls: int
     idle_s: float
     queued: int
+    retained: tuple[int, ...]
     drained: int
     drained_official: int
     pulled: int
@@ -40,6 +41,7 @@ FULL: Final = Scale(
     prepared_calls=40_000,
     idle_s=5,
     queued=100_000,
+    retained=(100_000, 1_000_000),
     drained=100_000,
     drained_official=4_000,
     pulled=50_000,
@@ -59,6 +61,7 @@ QUICK: Final = Scale(
     prepared_calls=1_000,
     idle_s=0.1,
     queued=1_000,
+    retained=(1_000, 2_000),
     drained=1_000,
     drained_official=200,
     pulled=1_000,

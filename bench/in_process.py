@@ -9,7 +9,9 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Final
 
 from bench import slowed
@@ -18,9 +20,10 @@ from emulator.clock import NS_PER_S, FakeClock
 from emulator.engine.broker import Broker
 from emulator.engine.values import Draft, SubscriptionSettings, TopicSettings
 
-DEPTH, FANOUT, TOPICS = "depth", "fanout", "topics"
+DEPTH, FANOUT, TOPICS, SEEK = "depth", "fanout", "topics", "seek"
 
 _TURNS: Final = 7
+_SEEKS: Final = 3
 _BATCH: Final = 100
 # What is done once for nothing: the interpreter is slow at first, which would flatter whatever is measured later.
 _WARM_UP: Final = 10_000
@@ -49,11 +52,11 @@ def _timed(work: Callable[[], object], count: int) -> float:
 class Backlog:
     """A topic with one subscription, and what is done to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: SubscriptionSettings = _SETTINGS) -> None:
         self.clock = FakeClock()
         self.broker = Broker(self.clock)
         topic = self.broker.create_topic(_TOPIC, TopicSettings())
-        self.subscription = self.broker.create_subscription(_SUBSCRIPTION, topic, _SETTINGS)
+        self.subscription = self.broker.create_subscription(_SUBSCRIPTION, topic, settings)
 
     def publish(self, count: int) -> None:
         for _ in range(count // _BATCH):
@@ -153,18 +156,36 @@ def measure_topics(topics: int, messages: int) -> Mapping[str, float]:
     return {"topics-publish": sent, "topics-create": statistics.median(made)}
 
 
+def measure_seek(retained: int, _messages: int) -> Mapping[str, float]:
+    """What a seek to the start costs that brings back so many acked messages."""
+    backlog = Backlog(replace(_SETTINGS, retain_acked=True))
+    backlog.publish(retained)
+
+    turns = []
+    for _ in range(_SEEKS):
+        backlog.subscription.seek_to_time(backlog.clock.now() + NS_PER_S)  # acks them all
+        assert backlog.subscription.counts()["retained"] == retained, "not all are retained"
+        turns.append(_timed(partial(backlog.subscription.seek_to_time, 0), 1))
+        assert backlog.subscription.counts()["waiting"] == retained, "not all came back"
+    return {"seek": statistics.median(turns)}
+
+
+_MEASURES: Final[Mapping[str, Callable[[int, int], Mapping[str, float]]]] = MappingProxyType(
+    {DEPTH: measure_depth, FANOUT: measure_fanout, TOPICS: measure_topics, SEEK: measure_seek}
+)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="bench.in_process")
-    parser.add_argument("what", choices=(DEPTH, FANOUT, TOPICS))
-    parser.add_argument("size", type=int, help="messages queued, subscriptions, or topics")
+    parser.add_argument("what", choices=tuple(_MEASURES))
+    parser.add_argument("size", type=int, help="messages queued or retained, subscriptions, or topics")
     parser.add_argument("messages", type=int, help="messages a turn")
     parser.add_argument("--slow-down", default="", help="as bench.slowed takes it")
     given = parser.parse_args(argv)
     collect_less()  # as the server does
     slowed.slow_down(slowed.parse(given.slow_down))
     measure_depth(_WARM_UP, _WARM_UP // 20)
-    measure = {DEPTH: measure_depth, FANOUT: measure_fanout, TOPICS: measure_topics}[given.what]
-    print(json.dumps(measure(given.size, given.messages)))
+    print(json.dumps(_MEASURES[given.what](given.size, given.messages)))
     return 0
 
 

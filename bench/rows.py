@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from bench.context import Bench, Sample
-from bench.loads import growth, latency, options, publishing, pulling, rest, starting
+from bench.loads import growth, latency, options, publishing, pulling, replaying, rest, starting
 
 
 class Better(Enum):
@@ -77,6 +77,8 @@ _FANOUT: Final = Load("growth with subscriptions", growth.fanout, official=False
 _TOPICS: Final = Load("growth with topics", growth.topics, official=False)
 _OPTIONS: Final = Load("drains with options", options.drains, official=False)
 _FILTERS: Final = Load("filters", options.filters, official=False)
+_SEEK: Final = Load("seek", replaying.seek, rounds=1, official=False)
+_RETAINED: Final = Load("retained memory", replaying.retained_memory, rounds=1, official=False)
 _STALL: Final = Load("stall", growth.stall, rounds=2, official=False)
 
 _FLAT: Final = Floor(Kind.AT_MOST, 1.2)
@@ -101,6 +103,11 @@ def _milliseconds(name: str, what: str, floor: float | None, load: Load, slowed_
 
 def _growth(name: str, what: str, load: Load, slowed_by: str) -> Row:
     return Row(f"growth-{name}", what, "×", Better.LOWER, _FLAT, load, slowed_by)
+
+
+def _seek(name: str, retained: str, floor_ms: float) -> Row:
+    what = f"seek to the start of {retained} retained messages, all of them acked"
+    return Row(f"seek-{name}", what, "ms", Better.LOWER, Floor(Kind.AT_MOST, floor_ms), _SEEK, "seek")
 
 
 _MORE: Final = "cost of a message, most queued : fewest queued; "
@@ -145,6 +152,17 @@ ROWS: Final[Sequence[Row]] = (
         Floor(Kind.AT_MOST, 15),
         _FILTERS,
         "publish",
+    ),
+    _seek("1e5", "100,000", 1_000),
+    _seek("1e6", "1,000,000", 10_000),
+    Row(
+        "memory-retained",
+        "memory per acked message of 100 B that is retained, of 1,000,000",
+        "B",
+        Better.LOWER,
+        Floor(Kind.AT_MOST, 1_024),
+        _RETAINED,
+        "",
     ),
     _growth("publish", f"{_MORE}publish", _DEPTH, "publish"),
     _growth("pull", f"{_MORE}pull", _DEPTH, "pull"),

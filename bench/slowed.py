@@ -24,6 +24,7 @@ _METHODS: Final[Mapping[str, tuple[str, str, str]]] = MappingProxyType(
         "stream": ("emulator.api.streaming_pull", "StreamingPull", "deliver"),
         "expiry": ("emulator.engine.subscription", "Subscription", "_ring"),
         "topic": ("emulator.engine.broker", "Broker", "create_topic"),
+        "seek": ("emulator.engine.subscription", "Subscription", "seek_to_time"),
         "rest": ("emulator.wire.rest", "Rest", "handle"),
     }
 )

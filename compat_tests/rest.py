@@ -108,6 +108,9 @@ class Project:
     def subscription_name(self, identifier: str = "sub") -> str:
         return f"{self.name}/subscriptions/{identifier}"
 
+    def snapshot_name(self, identifier: str = "snap") -> str:
+        return f"{self.name}/snapshots/{identifier}"
+
     def topic(self, identifier: str = "topic", **fields: object) -> str:
         """Create a topic and return its name."""
         name = self.topic_name(identifier)
@@ -118,6 +121,12 @@ class Project:
         """Create a subscription and return its name."""
         name = self.subscription_name(identifier)
         self.rest.call("PUT", name, {"topic": topic, **fields}).ok()
+        return name
+
+    def snapshot(self, subscription: str, identifier: str = "snap", **fields: object) -> str:
+        """Create a snapshot and return its name."""
+        name = self.snapshot_name(identifier)
+        self.rest.call("PUT", name, {"subscription": subscription, **fields}).ok()
         return name
 
     def pair(self, **fields: object) -> tuple[str, str]:
@@ -148,6 +157,17 @@ class Project:
     def data(self, subscription: str) -> list[bytes]:
         """Pull the data of all there is now."""
         return [one.data for one in self.pull(subscription)]
+
+    def take(self, subscription: str) -> list[bytes]:
+        """The same, and ack it."""
+        received = self.pull(subscription)
+        if received:
+            self.acknowledge(subscription, [one.ack_id for one in received]).ok()
+        return [one.data for one in received]
+
+    def seek(self, subscription: str, **target: object) -> Answer:
+        """Seek with these fields, which should be `time` or `snapshot`."""
+        return self.rest.call("POST", f"{subscription}:seek", target)
 
     def acknowledge(self, subscription: str, ack_ids: Iterable[str]) -> Answer:
         return self.rest.call("POST", f"{subscription}:acknowledge", {"ackIds": list(ack_ids)})

@@ -8,7 +8,7 @@ from compat_tests.rest import INVALID, Project
 
 CLIENT = "plain REST"
 
-COLLECTIONS = pytest.mark.parametrize("collection", ["topics", "subscriptions"])
+COLLECTIONS = pytest.mark.parametrize("collection", ["topics", "subscriptions", "snapshots"])
 
 
 def fill(project: Project, collection: str, *identifiers: str) -> None:
@@ -18,7 +18,9 @@ def fill(project: Project, collection: str, *identifiers: str) -> None:
     else:
         topic = project.topic()
         for identifier in identifiers:
-            project.subscription(topic, identifier)
+            subscription = project.subscription(topic, identifier)
+            if collection == "snapshots":
+                project.snapshot(subscription, identifier)
 
 
 def pages(project: Project, collection: str, size: int) -> Iterator[list[str]]:

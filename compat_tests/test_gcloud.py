@@ -121,6 +121,40 @@ def test_messages(gcloud: Gcloud, project: Project) -> None:
     assert project.pull(subscription) == []
 
 
+@pytest.mark.rule("S12.7", "S12.8", "B076")
+def test_snapshots(gcloud: Gcloud, project: Project) -> None:
+    topic = project.topic("top")
+    subscription = project.subscription(topic, "sub")
+    project.publish(topic, b"x")
+
+    (created,) = gcloud("snapshots", "create", "snap", "--subscription=sub", "--labels=team=red")
+    described = gcloud("snapshots", "describe", "snap")
+    listed = gcloud("snapshots", "list")
+    assert project.take(subscription) == [b"x"]
+    sought = gcloud("subscriptions", "seek", "sub", "--snapshot=snap")
+    gcloud("snapshots", "delete", "snap")
+
+    assert created["snapshotId"] == project.snapshot_name("snap")
+    assert (described["topic"], described["labels"]) == (topic, {"team": "red"})
+    assert [one["snapshotId"] for one in listed] == ["snap"]
+    assert sought["subscriptionId"] == subscription
+    assert project.data(subscription) == [b"x"]
+    assert gcloud("snapshots", "list") == []
+
+
+@pytest.mark.rule("S12.2", "B073")
+def test_seek_to_a_time(gcloud: Gcloud, project: Project) -> None:
+    topic = project.topic("top")
+    subscription = project.subscription(topic, "sub", retainAckedMessages=True)
+    project.publish(topic, b"x")
+    assert project.take(subscription) == [b"x"]
+
+    sought = gcloud("subscriptions", "seek", "sub", "--time=2020-01-01T00:00:00Z")
+
+    assert sought["time"] == "2020-01-01T00:00:00.000000Z"
+    assert project.data(subscription) == [b"x"]
+
+
 def test_ends(gcloud: Gcloud, project: Project) -> None:
     project.topic("top")
     for identifier in ("pushed", "detached", "deleted"):

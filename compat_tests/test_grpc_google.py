@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
 import pytest
@@ -168,6 +169,15 @@ class TestPublisher:
         listed = await pages(await publisher.list_topic_subscriptions(request={"topic": topic, "page_size": 2}))
 
         assert [list(page.subscriptions) for page in listed] == [names[:2], names[2:]]
+
+    @pytest.mark.rule("S1", "S1.9.5", "B076")
+    async def test_list_topic_snapshots(self, publisher: Face, project: Project) -> None:
+        topic, subscription = project.pair()
+        names = [project.snapshot(subscription, f"snap-{n}") for n in range(3)]
+
+        listed = await pages(await publisher.list_topic_snapshots(request={"topic": topic, "page_size": 2}))
+
+        assert [list(page.snapshots) for page in listed] == [names[:2], names[2:]]
 
     @pytest.mark.rule("S1", "S5.9")
     async def test_publish(self, publisher: Face, project: Project) -> None:
@@ -347,6 +357,119 @@ class TestSubscriber:
         )
 
         assert project.rest.call("GET", name).ok()["pushConfig"]["pushEndpoint"] == "http://localhost:9/"
+
+    @pytest.mark.rule("S1", "S12.8", "B076")
+    async def test_create_snapshot(self, subscriber: Face, project: Project) -> None:
+        topic, name = project.pair()
+
+        snapshot = await subscriber.create_snapshot(
+            request={"name": project.snapshot_name(), "subscription": name, "labels": {"a": "b"}}
+        )
+
+        assert (snapshot.name, snapshot.topic, dict(snapshot.labels)) == (project.snapshot_name(), topic, {"a": "b"})
+        left = snapshot.expire_time - datetime.now(UTC)
+        assert timedelta(days=6, hours=23) < left <= timedelta(days=7)
+
+    @pytest.mark.rule("S1.2", "B077")
+    async def test_create_snapshot_without_a_name(self, subscriber: Face, project: Project) -> None:
+        """The service chooses one; only gRPC can ask for that."""
+        topic, name = project.pair()
+
+        snapshot = await subscriber.create_snapshot(request={"subscription": name})
+
+        assert snapshot.name.startswith(f"{project.name}/snapshots/")
+        assert (await subscriber.get_snapshot(snapshot=snapshot.name)).topic == topic
+
+    @pytest.mark.rule("S1", "T31")
+    async def test_create_snapshot_of_nothing(self, subscriber: Face, project: Project) -> None:
+        with pytest.raises(exceptions.NotFound, match="Resource not found"):
+            await subscriber.create_snapshot(name=project.snapshot_name(), subscription=project.subscription_name())
+
+    @pytest.mark.rule("S1", "T31")
+    async def test_create_snapshot_twice(self, subscriber: Face, project: Project) -> None:
+        _, name = project.pair()
+        snapshot = project.snapshot(name)
+
+        with pytest.raises(exceptions.AlreadyExists, match="already exists"):
+            await subscriber.create_snapshot(name=snapshot, subscription=name)
+
+    @pytest.mark.rule("S1")
+    async def test_get_snapshot(self, subscriber: Face, project: Project) -> None:
+        topic, name = project.pair()
+        snapshot = project.snapshot(name)
+
+        assert (await subscriber.get_snapshot(snapshot=snapshot)).topic == topic
+
+    @pytest.mark.rule("S1", "S1.9.4")
+    async def test_list_snapshots(self, subscriber: Face, project: Project) -> None:
+        _, name = project.pair()
+        names = [project.snapshot(name, f"snap-{n}") for n in range(3)]
+
+        listed = await pages(await subscriber.list_snapshots(request={"project": project.name, "page_size": 2}))
+
+        assert [[one.name for one in page.snapshots] for page in listed] == [names[:2], names[2:]]
+
+    @pytest.mark.rule("S1", "S12.11", "B077")
+    async def test_update_snapshot(self, subscriber: Face, project: Project) -> None:
+        _, name = project.pair()
+        snapshot = project.snapshot(name, labels={"old": "label"})
+
+        changed = await subscriber.update_snapshot(
+            request={
+                "snapshot": types.Snapshot(name=snapshot, labels={"new": "label"}),
+                "update_mask": FieldMask(paths=["labels"]),
+            }
+        )
+
+        assert dict(changed.labels) == {"new": "label"}
+        assert await subscriber.get_snapshot(snapshot=snapshot) == changed
+
+    @pytest.mark.rule("S1", "S12.9")
+    async def test_delete_snapshot(self, subscriber: Face, project: Project) -> None:
+        _, name = project.pair()
+        snapshot = project.snapshot(name)
+
+        assert await subscriber.delete_snapshot(snapshot=snapshot) is None
+
+        with pytest.raises(exceptions.NotFound):
+            await subscriber.get_snapshot(snapshot=snapshot)
+
+    @pytest.mark.rule("S1", "S12.2", "B073")
+    async def test_seek(self, subscriber: Face, project: Project) -> None:
+        topic, name = project.pair(retainAckedMessages=True)
+        project.publish(topic, b"x")
+        assert project.take(name) == [b"x"]
+
+        await subscriber.seek(request={"subscription": name, "time": datetime.now(UTC) - timedelta(minutes=1)})
+
+        assert project.data(name) == [b"x"]
+
+    @pytest.mark.rule("S12.7", "B080")
+    async def test_seek_to_a_snapshot(self, subscriber: Face, project: Project) -> None:
+        topic, name = project.pair()
+        project.publish(topic, b"x")
+        snapshot = project.snapshot(name)
+        project.publish(topic, b"y")
+        assert project.take(name) == [b"x", b"y"]
+
+        await subscriber.seek(request={"subscription": name, "snapshot": snapshot})
+
+        assert project.data(name) == [b"x", b"y"]
+
+    @pytest.mark.rule("S12.10", "T31")
+    async def test_seek_to_a_snapshot_of_another_topic(self, subscriber: Face, project: Project) -> None:
+        _, name = project.pair()
+        other = project.subscription(project.topic("other"), "other")
+
+        with pytest.raises(exceptions.FailedPrecondition, match="same topic"):
+            await subscriber.seek(request={"subscription": name, "snapshot": project.snapshot(other)})
+
+    @pytest.mark.rule("S12.6")
+    async def test_seek_to_nowhere(self, subscriber: Face, project: Project) -> None:
+        _, name = project.pair()
+
+        with pytest.raises(exceptions.InvalidArgument, match="time or snapshot"):
+            await subscriber.seek(request={"subscription": name})
 
     @pytest.mark.rule("S7.2.6")
     async def test_pull_from_a_push_subscription(self, subscriber: Face, project: Project) -> None:

@@ -1,6 +1,9 @@
 """@google-cloud/pubsub, the high-level subscriber for Node."""
 
+import json
+import os
 import shutil
+import subprocess
 from base64 import b64encode
 from pathlib import Path
 
@@ -115,3 +118,26 @@ def test_five_nacks_lead_to_the_dead_letter_topic(launch: Launcher, project: Pro
 
 def ordered(key: str, text: str) -> dict[str, str]:
     return {"data": b64encode(text.encode()).decode(), "orderingKey": key}
+
+
+@pytest.mark.rule("S12.2", "S12.7", "B073", "B076", "B080")
+def test_messages_are_replayed(server: Target, project: Project) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.fail("Node is not installed")
+    topic, subscription = project.pair(retainAckedMessages=True, enableExactlyOnceDelivery=True)
+    project.publish(topic, b"x")
+
+    done = subprocess.run(
+        [node, HERE / "replay.js", project.id, "sub", "snap"],
+        env={**os.environ, "PUBSUB_EMULATOR_HOST": server.host_port},
+        capture_output=True,
+        text=True,
+        timeout=subscribers.PATIENCE_S,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told == {"received": ["x"] * 3, "snapshots": [project.snapshot_name()], "left": 0}
+    assert project.pull(subscription) == []

@@ -16,6 +16,7 @@ import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TextIO
@@ -175,8 +176,11 @@ def _start(settings: Settings, ignored: Sequence[str]) -> int:
             logger.warning("%s is gcloud's and has no effect here", flag)
         for warning in settings.warnings:
             logger.warning("%s", warning)
-        if settings.limits is not STRICT:
+        longest = settings.limits.lease_max_s
+        if replace(settings.limits, lease_max_s=None) != STRICT:
             logger.info("limits are relaxed: the server takes what production refuses")
+        if longest is not None:
+            logger.info("a lease ends after %d s at the latest, however often it is extended", longest)
         _raise_file_limit()
         collect_less()
 

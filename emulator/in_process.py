@@ -5,7 +5,7 @@ import concurrent.futures
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -23,15 +23,24 @@ class Emulator:
 
     `with` runs it on a thread and event loop of its own, `async with` on the loop that is running. On a `clock` of its
     own, time stands still until the test advances it. `limits`: "strict" are production's, "relaxed" ones take short
-    times too; or a set of the test's own.
+    times too; or a set of the test's own. `max_lease_duration`: for how many seconds a lease may last, whatever extends
+    it; None: for ever, as in production.
     """
 
-    def __init__(self, *, clock: FakeClock | None = None, limits: str | Limits = "strict") -> None:
-        """Raises TypeError for a clock or limits of another kind, ValueError for limits of another name."""
+    def __init__(
+        self,
+        *,
+        clock: FakeClock | None = None,
+        limits: str | Limits = "strict",
+        max_lease_duration: int | None = None,
+    ) -> None:
+        """Raises TypeError for a value of another kind, ValueError for limits of another name or a duration below 1."""
         if clock is not None and not isinstance(clock, FakeClock):
             raise TypeError(f"clock is a FakeClock or None, not {clock!r}")
         self._clock = clock
         self._limits = _limits(limits)
+        if max_lease_duration is not None:
+            self._limits = replace(self._limits, lease_max_s=_duration(max_lease_duration))
         self._app: App | None = None
         self._thread: _ServerThread | None = None
 
@@ -171,6 +180,14 @@ def _limits(given: str | Limits) -> Limits:
     if given not in SETS:
         raise ValueError(f"limits are {_choices()} or a Limits, not {given!r}")
     return SETS[given]
+
+
+def _duration(given: int) -> int:
+    if not isinstance(given, int) or isinstance(given, bool):
+        raise TypeError(f"max_lease_duration is a whole number of seconds or None, not {given!r}")
+    if given < 1:
+        raise ValueError(f"max_lease_duration is at least 1 second, not {given!r}")
+    return given
 
 
 def _choices() -> str:

@@ -63,8 +63,14 @@ class Limits:
     unwritten_max_messages: int = 1_000
     unwritten_max_bytes: int = 104_857_600
 
+    # How long a lease may last in all, whatever extends it; None: for ever.
+    lease_max_s: int | None = None
+
     # Of one ordering key, with one consumer: a failure has all that follow it wait again, in one go (service.md §9.4).
     ordering_key_max_outstanding: int = 10_000
+
+    snapshot_lifetime_s: int = 7 * _DAY_S
+    snapshot_lifetime_min_s: int = 3_600
 
     page_size_default: int = 100
     page_size_max: int = 1_000
@@ -82,6 +88,7 @@ RELAXED = Limits(
     cloud_storage_max_duration_min_s=1,
     cloud_storage_max_bytes_min=1,
     cloud_storage_max_messages_min=1,
+    snapshot_lifetime_min_s=1,
     pull_wait_s=1,
 )
 

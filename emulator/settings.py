@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -122,6 +122,12 @@ def _parse_limits(text: str) -> Limits:
     return SETS[_choice(*SETS)(text)]
 
 
+def _parse_duration(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", text) or not int(text):
+        raise ValueError("is not a number of seconds; expected a whole one from 1 on")
+    return int(text)
+
+
 def _parse_switch(text: str) -> bool:
     if text.lower() not in _BOOLEANS:
         raise ValueError("is neither true nor false")
@@ -177,6 +183,7 @@ OPTIONS = (
         (START, ENV_INIT),
     ),
     Option("limits", "SET", "strict", "strict: production's; relaxed: short times for quick tests", _parse_limits),
+    Option("max-lease-duration", "SECONDS", "", "how long a lease may last, however often extended", _parse_duration),
     Option("log-level", "LEVEL", "info", f"what to log: {', '.join(_LEVELS)}", _parse_level),
     Option("log-format", "FORMAT", "text", "how: text, or json for an object a line", _choice("text", "json")),
     Option("log-http", "", "false", "log each HTTP request", _parse_switch),
@@ -226,7 +233,7 @@ def resolve(flags: Mapping[str, str], environ: Mapping[str, str], verb: str) -> 
         log_format=sources.value("log-format"),
         log_http=sources.value("log-http"),
         shell=sources.value("shell"),
-        limits=sources.value("limits"),
+        limits=replace(sources.value("limits"), lease_max_s=sources.value("max-lease-duration")),
         warnings=tuple(_warnings(address, keeps_data=sources.value("data-dir") is not None)),
     )
 

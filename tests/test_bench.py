@@ -50,6 +50,9 @@ FLOORS = {
     "drain-ordered": (Kind.AT_LEAST, 0.6),
     "drain-exactly-once": (Kind.AT_LEAST, 0.6),
     "filters": (Kind.AT_MOST, 15),
+    "seek-1e5": (Kind.AT_MOST, 1_000),
+    "seek-1e6": (Kind.AT_MOST, 10_000),
+    "memory-retained": (Kind.AT_MOST, 1_024),
     "growth-publish": (Kind.AT_MOST, 1.2),
     "growth-pull": (Kind.AT_MOST, 1.2),
     "growth-ack": (Kind.AT_MOST, 1.2),
@@ -165,7 +168,9 @@ class TestRows:
         assert len(loads_of(chosen("latency-100-*"))) == 1
 
     def test_every_row_but_memory_can_be_slowed_down(self) -> None:
-        assert {row.name for row in ROWS if not row.slowed_by} == {"memory-idle", "memory-message"}
+        assert {row.name for row in ROWS if not row.slowed_by} == {
+            *("memory-idle", "memory-message", "memory-retained"),
+        }
         assert {row.slowed_by for row in ROWS if row.slowed_by} <= set(slowed.KINDS)
 
 
@@ -370,6 +375,11 @@ class TestSlowingDown:
         assert 0 < rows["pull-ack"]["ours"]["median"] <= 100 / 0.025
         assert 0 < rows["drain-1"]["ours"]["median"] <= 1 / 0.001
 
+    def test_a_delay_of_a_seek_shows_in_its_rows(self, tmp_path: Path) -> None:
+        rows = run(tmp_path, "--rows", "seek-*", "--slow-down", "seek-1e5=300")
+
+        assert [row["ours"]["median"] >= 300 for row in rows.values()] == [True, True]
+
     def test_an_unknown_row_to_slow_down_is_a_usage_error(self, capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit) as ended:
             main(["--slow-down", "nothing=1"])
@@ -389,11 +399,11 @@ class TestTheWhole:
         assert "only a whole run" in capsys.readouterr().err
 
     def test_a_quick_run_fills_its_rows(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        rows = run(tmp_path, "--rows", "memory-*,batch,drain-10,latency-2000-*,rest-pull-ack")
+        rows = run(tmp_path, "--rows", "memory-*,batch,drain-10,latency-2000-*,rest-pull-ack,seek-*")
 
         assert list(rows) == [
             *("memory-idle", "memory-message", "batch", "drain-10"),
-            *("latency-2000-p50", "latency-2000-p99", "rest-pull-ack"),
+            *("latency-2000-p50", "latency-2000-p99", "rest-pull-ack", "seek-1e5", "seek-1e6", "memory-retained"),
         ]
         assert all(row["ours"]["median"] > 0 for row in rows.values())
         assert all(row["official"]["samples"] == [] for row in rows.values())

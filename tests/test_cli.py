@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,6 +83,16 @@ def started(*arguments: str, env: Mapping[str, str] | None = None, python: tuple
     finally:
         server.process.kill()
         server.process.communicate()
+
+
+def ask(port: int, verb: str, path: str, content: object = None) -> dict[str, Any]:
+    """A call of the API that has to succeed; `path` follows /v1/."""
+    with connected(port) as client:
+        client.request(verb, f"/v1/{path}", b"" if content is None else json.dumps(content).encode())
+        reply = client.reply()
+    assert reply.status == 200, reply.body
+    found: dict[str, Any] = json.loads(reply.body)
+    return found
 
 
 def get(port: int, target: str) -> bytes:
@@ -189,6 +200,22 @@ class TestStart:
     def test_relaxed_limits_are_told_in_the_log(self) -> None:
         with started("--port", "0", "--limits", "relaxed") as server:
             assert server.before_ready == ["INFO limits are relaxed: the server takes what production refuses"]
+
+    def test_the_longest_lease_is_told_in_the_log_and_kept(self) -> None:
+        topic, subscription = "projects/p/topics/top", "projects/p/subscriptions/sub"
+        with started("--port", "0", "--max-lease-duration", "1") as server:
+            assert server.before_ready == ["INFO a lease ends after 1 s at the latest, however often it is extended"]
+            ask(server.port, "PUT", topic)
+            ask(server.port, "PUT", subscription, {"topic": topic, "ackDeadlineSeconds": 600})
+            ask(server.port, "POST", f"{topic}:publish", {"messages": [{"data": "YWJj"}]})
+            (first,) = ask(server.port, "POST", f"{subscription}:pull", {"maxMessages": 1})["receivedMessages"]
+            extension = {"ackIds": [first["ackId"]], "ackDeadlineSeconds": 600}
+            ask(server.port, "POST", f"{subscription}:modifyAckDeadline", extension)
+
+            # Waits until there is something, which is when the lease has ended.
+            again = ask(server.port, "POST", f"{subscription}:pull", {"maxMessages": 1})
+
+        assert again["receivedMessages"][0]["message"] == first["message"]
 
     def test_it_opens_many_files_where_it_may(self) -> None:
         resource = pytest.importorskip("resource")
@@ -355,6 +382,8 @@ class TestFailures:
             ("--host-port", "::1:8085"),
             ("--log-format", "xml"),
             ("--limits", "lax"),
+            ("--max-lease-duration", "0"),
+            ("--max-lease-duration", "-1"),
             ("env-init", "--shell", "cmd"),
             ("env-init", "--port", "0"),
             ("healthcheck", "--port", "0"),

@@ -35,10 +35,16 @@ def ask(server: Emulator, verb: str, target: str, content: object = None) -> Rep
         return client.reply()
 
 
-def pull(server: Emulator) -> list[object]:
+def pull(server: Emulator) -> list[dict[str, Any]]:
     reply = ask(server, "POST", f"{SUBSCRIPTION}:pull", {"maxMessages": 10, "returnImmediately": True})
-    found: list[object] = json.loads(reply.body).get("receivedMessages", [])
+    found: list[dict[str, Any]] = json.loads(reply.body).get("receivedMessages", [])
     return found
+
+
+def extend(server: Emulator, received: Mapping[str, Any]) -> int:
+    """For as long as one call can; the status of its reply."""
+    request = {"ackIds": [received["ackId"]], "ackDeadlineSeconds": 600}
+    return ask(server, "POST", f"{SUBSCRIPTION}:modifyAckDeadline", request).status
 
 
 def publish_one(server: Emulator) -> None:
@@ -387,6 +393,57 @@ class TestLimits:
     def test_other_things_are_refused(self, limits: Any) -> None:
         with pytest.raises(TypeError, match="limits are 'strict', 'relaxed' or a Limits, not "):
             Emulator(limits=limits)
+
+
+class TestTheLongestLease:
+    def test_is_as_in_production_unless_it_is_asked_for(self) -> None:
+        clock = FakeClock()
+        with Emulator(clock=clock) as server:
+            publish_one(server)
+            (received,) = pull(server)
+            for _ in range(10):
+                extend(server, received)
+                clock.advance(599)
+
+            assert pull(server) == []
+
+    @pytest.mark.rule("V5", "S7.1.6")
+    def test_cannot_be_extended_beyond_it_and_a_late_ack_counts(self) -> None:
+        clock = FakeClock()
+        with Emulator(clock=clock, max_lease_duration=30) as server:
+            publish_one(server)
+            (received,) = pull(server)
+            for _ in range(3):
+                clock.advance(9)
+                assert extend(server, received) == 200
+
+            clock.advance(2.999)
+            assert pull(server) == []
+            clock.advance(0.001)
+            assert server.debug_counts()["leases"] == 0
+            assert ask(server, "POST", f"{SUBSCRIPTION}:acknowledge", {"ackIds": [received["ackId"]]}).status == 200
+            assert pull(server) == []
+
+    def test_goes_with_limits_of_every_kind(self) -> None:
+        clock = FakeClock()
+        with Emulator(clock=clock, limits="relaxed", max_lease_duration=1) as server:
+            publish_one(server)
+            (received,) = pull(server)
+            assert extend(server, received) == 200
+
+            clock.advance(1)
+
+            assert len(pull(server)) == 1
+
+    @pytest.mark.parametrize("seconds", [0, -1, -600])
+    def test_is_one_second_at_least(self, seconds: int) -> None:
+        with pytest.raises(ValueError, match=f"max_lease_duration is at least 1 second, not {seconds}"):
+            Emulator(max_lease_duration=seconds)
+
+    @pytest.mark.parametrize("seconds", ["30", 1.5, True, Limits])
+    def test_is_a_whole_number(self, seconds: Any) -> None:
+        with pytest.raises(TypeError, match="max_lease_duration is a whole number of seconds or None, not "):
+            Emulator(max_lease_duration=seconds)
 
 
 class TestLeaks:

@@ -69,6 +69,8 @@ def test_defaults() -> None:
         ("shell", "fish", {"shell": "fish"}),
         ("limits", "strict", {"limits": STRICT}),
         ("limits", "Relaxed", {"limits": RELAXED}),
+        ("max-lease-duration", "1", {"limits": dataclasses.replace(STRICT, lease_max_s=1)}),
+        ("max-lease-duration", "86400", {"limits": dataclasses.replace(STRICT, lease_max_s=86_400)}),
     ],
 )
 @pytest.mark.parametrize("way", ["flag", "variable"])
@@ -99,6 +101,12 @@ def test_an_empty_text_is_none(name: str) -> None:
     variable = "PUBSUB_EMULATOR_" + name.replace("-", "_").upper()
 
     assert settings_of({name: ""}, {variable: ""}) == DEFAULTS
+
+
+def test_the_longest_lease_goes_with_any_limits() -> None:
+    found = settings_of({"limits": "relaxed", "max-lease-duration": "30"})
+
+    assert found.limits == dataclasses.replace(RELAXED, lease_max_s=30)
 
 
 def test_the_log_level_beats_gclouds_name_for_it() -> None:
@@ -187,6 +195,7 @@ def test_the_parts_of_an_address_come_together(
         ("log-http", "maybe"),
         ("shell", "cmd"),
         ("limits", "lax"),
+        *(("max-lease-duration", text) for text in ("0", "-1", "00", "1.5", "30s", "x", " 1", "١", "1000000000")),
     ],
 )
 @pytest.mark.parametrize("way", ["flag", "variable"])

@@ -25,7 +25,7 @@ _MARGIN_S: Final = 0.7
 _PULLED: Final = 1_000
 
 
-def _in_process(bench: Bench, what: str, size: int, messages: int) -> Mapping[str, float]:
+def in_process_of(bench: Bench, what: str, size: int, messages: int) -> Mapping[str, float]:
     """Nanoseconds by operation, measured in a process whose memory holds nothing else."""
     slow_down = ("--slow-down", bench.launcher.slow_down) if bench.launcher.slow_down else ()
     command = bench.launcher.python("bench.in_process", what, str(size), str(messages), *slow_down)
@@ -45,7 +45,7 @@ def _growth(costs: Mapping[int, float]) -> Sample:
 
 def depth(bench: Bench, _name: str) -> Mapping[str, Sample]:
     """By operation, what a message costs with the most queued, as a multiple of what it costs with the fewest."""
-    found = {size: _in_process(bench, in_process.DEPTH, size, bench.scale.sampled) for size in bench.scale.depths}
+    found = {size: in_process_of(bench, in_process.DEPTH, size, bench.scale.sampled) for size in bench.scale.depths}
     return {
         f"growth-{operation}": _growth({size: costs[operation] for size, costs in found.items()})
         for operation in DEPTH_OPERATIONS
@@ -57,7 +57,7 @@ def fanout(bench: Bench, _name: str) -> Mapping[str, Sample]:
     messages = 20 * bench.scale.sampled
     return {
         "growth-fanout": _growth(
-            {size: _in_process(bench, in_process.FANOUT, size, messages)["fanout"] for size in _FANOUTS}
+            {size: in_process_of(bench, in_process.FANOUT, size, messages)["fanout"] for size in _FANOUTS}
         )
     }
 
@@ -66,7 +66,7 @@ def topics(bench: Bench, _name: str) -> Mapping[str, Sample]:
     """What a message and a topic cost with many topics, as a multiple of what they cost with few."""
     few = bench.scale.topics // 10
     found = {
-        size: _in_process(bench, in_process.TOPICS, size, 20 * bench.scale.sampled)
+        size: in_process_of(bench, in_process.TOPICS, size, 20 * bench.scale.sampled)
         for size in (few, bench.scale.topics)
     }
     return {

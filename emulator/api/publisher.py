@@ -8,6 +8,7 @@ from emulator.api.paging import page
 from emulator.engine.broker import Broker
 from emulator.engine.drafts import Drafts
 from emulator.engine.publishing import check_count
+from emulator.engine.registry import page_of
 
 
 class Publisher:
@@ -32,7 +33,7 @@ class Publisher:
         names.check(request.topic.name, names.TOPICS, "topic.name")
         topic = self._broker.topics.get(request.topic.name)
         merged = topics.MASKABLE.merge(topics.stored(topic), request.topic, request.update_mask.paths)
-        topic.settings = topics.read(merged, self._broker.limits)
+        topic.update(topics.read(merged, self._broker.limits))
         warn_of_missing_effects(merged, topics.NOT_YET)
         return topics.show(topic)
 
@@ -90,6 +91,18 @@ class Publisher:
         return pb.ListTopicSubscriptionsResponse(
             subscriptions=[subscription.name for subscription in found], next_page_token=token
         )
+
+    def list_topic_snapshots(self, request: pb.ListTopicSnapshotsRequest) -> pb.ListTopicSnapshotsResponse:
+        names.check(request.topic, names.TOPICS, "topic")
+        topic = self._broker.topics.get(request.topic)
+        found, token = page(
+            lambda after, size: page_of(sorted(topic.snapshots), topic.snapshots, after, size),
+            f"{request.topic}/{names.SNAPSHOTS}",
+            request.page_token,
+            request.page_size,
+            self._broker.limits,
+        )
+        return pb.ListTopicSnapshotsResponse(snapshots=[snapshot.name for snapshot in found], next_page_token=token)
 
     def delete_topic(self, request: pb.DeleteTopicRequest) -> pb.Empty:
         names.check(request.topic, names.TOPICS, "topic")

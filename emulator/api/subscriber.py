@@ -2,15 +2,18 @@
 
 import random
 from functools import partial
+from typing import Any
 
 from emulator import errors, names
-from emulator.api import pb, subscriptions
-from emulator.api.fields import check_ack_request_size, warn_of_missing_effects
+from emulator.api import pb, snapshots, subscriptions
+from emulator.api.fields import check_ack_request_size, check_representable, warn_of_missing_effects
 from emulator.api.paging import page
 from emulator.api.received import received
 from emulator.api.replies import Parked, Undoable
 from emulator.engine.broker import Broker
 from emulator.engine.pulls import Pull
+from emulator.engine.registry import Registry
+from emulator.engine.snapshot import Snapshot
 from emulator.engine.subscription import Subscription
 
 _RANDOM_ID_DIGITS = 16
@@ -34,7 +37,7 @@ class Subscriber:
         resource = pb.Subscription()
         resource.CopyFrom(request)
         if not resource.name:
-            resource.name = self._free_name(names.project_of(request.topic))
+            resource.name = _free_name(self._broker.subscriptions, request.topic, names.SUBSCRIPTIONS, "sub")
         self._broker.subscriptions.require_free(resource.name)
         settings = subscriptions.read(resource, self._broker.limits, creating=True)
         self._require_dead_letter_topic(resource)
@@ -104,6 +107,65 @@ class Subscriber:
         self._change(subscription, resource)
         return pb.Empty()
 
+    def get_snapshot(self, request: pb.GetSnapshotRequest) -> pb.Snapshot:
+        return snapshots.show(self._snapshot(request.snapshot, "snapshot"))
+
+    def list_snapshots(self, request: pb.ListSnapshotsRequest) -> pb.ListSnapshotsResponse:
+        names.check_project(request.project, "project")
+        project = names.project_of(request.project)
+        found, token = page(
+            lambda after, size: self._broker.snapshots.page(project, after, size),
+            f"{request.project}/{names.SNAPSHOTS}",
+            request.page_token,
+            request.page_size,
+            self._broker.limits,
+        )
+        return pb.ListSnapshotsResponse(snapshots=map(snapshots.show, found), next_page_token=token)
+
+    def create_snapshot(self, request: pb.CreateSnapshotRequest) -> pb.Snapshot:
+        if request.name:
+            names.check(request.name, names.SNAPSHOTS, "name")
+        subscription = self._named(request.subscription, "subscription")
+        taken = self._broker.snapshots
+        name = request.name or _free_name(taken, request.subscription, names.SNAPSHOTS, "snap")
+        taken.require_free(name)
+        document = snapshots.document(request.labels, self._broker.limits)
+        return snapshots.show(self._broker.create_snapshot(name, subscription, document))
+
+    def update_snapshot(self, request: pb.UpdateSnapshotRequest) -> pb.Snapshot:
+        if not request.HasField("snapshot"):
+            raise errors.missing("snapshot")
+        snapshot = self._snapshot(request.snapshot.name, "snapshot.name")
+        merged = snapshots.MASKABLE.merge(snapshots.show(snapshot), request.snapshot, request.update_mask.paths)
+        snapshot.document = snapshots.document(merged.labels, self._broker.limits)
+        return snapshots.show(snapshot)
+
+    def delete_snapshot(self, request: pb.DeleteSnapshotRequest) -> pb.Empty:
+        names.check(request.snapshot, names.SNAPSHOTS, "snapshot")
+        self._broker.delete_snapshot(request.snapshot)
+        return pb.Empty()
+
+    def seek(self, request: pb.SeekRequest) -> pb.SeekResponse:
+        names.check(request.subscription, names.SUBSCRIPTIONS, "subscription")
+        target = request.WhichOneof("target")
+        if target == "snapshot":
+            names.check(request.snapshot, names.SNAPSHOTS, "snapshot")
+        subscription = self._broker.subscriptions.get(request.subscription)
+        subscription.touch()
+        if target == "snapshot":
+            subscription.seek_to_snapshot(self._broker.snapshots.get(request.snapshot))
+        elif target == "time":
+            check_representable(request)
+            subscription.seek_to_time(request.time.ToNanoseconds())
+        else:
+            raise errors.missing("time or snapshot")
+        return pb.SeekResponse()
+
+    def _snapshot(self, name: str, argument: str) -> Snapshot:
+        """The snapshot; raises INVALID_ARGUMENT, then NOT_FOUND."""
+        names.check(name, names.SNAPSHOTS, argument)
+        return self._broker.snapshots.get(name)
+
     def _named(self, name: str, argument: str) -> Subscription:
         """The subscription; raises INVALID_ARGUMENT, then NOT_FOUND (service.md §1.5a)."""
         names.check(name, names.SUBSCRIPTIONS, argument)
@@ -123,16 +185,17 @@ class Subscriber:
             names.check(topic, names.TOPICS, "dead_letter_policy.dead_letter_topic")
             self._broker.topics.get(topic)
 
-    def _free_name(self, project: str) -> str:
-        """A random name that is not taken, for a subscription that came without one (service.md §1.2)."""
-        while True:
-            identifier = f"sub-{random.getrandbits(4 * _RANDOM_ID_DIGITS):0{_RANDOM_ID_DIGITS}x}"
-            name = names.build(project, names.SUBSCRIPTIONS, identifier)
-            if self._broker.subscriptions.find(name) is None:
-                return name
-
     def __repr__(self) -> str:
         return f"<Subscriber {self._broker!r}>"
+
+
+def _free_name(taken: Registry[Any], beside: str, collection: str, prefix: str) -> str:
+    """A random name that is not taken, in the project of `beside`, for what came without one (service.md §1.2)."""
+    while True:
+        identifier = f"{prefix}-{random.getrandbits(4 * _RANDOM_ID_DIGITS):0{_RANDOM_ID_DIGITS}x}"
+        name = names.build(names.project_of(beside), collection, identifier)
+        if taken.find(name) is None:
+            return name
 
 
 def _answer(parked: Parked[Undoable[pb.PullResponse]], subscription: Subscription, pull: Pull) -> None:

@@ -35,7 +35,6 @@ _EXPORTS = (DeliveryKind.BIGQUERY, DeliveryKind.CLOUD_STORAGE, DeliveryKind.BIGT
 
 # Kept and returned, but without effect until the engine learns them; whoever sets one is told in the log.
 NOT_YET = (
-    "retain_acked_messages",
     "message_transforms",
     "push_config.push_endpoint",
     *(kind.value for kind in _EXPORTS),
@@ -71,6 +70,7 @@ def read(resource: pb.Subscription, limits: Limits, *, creating: bool) -> Subscr
         ordered=document.enable_message_ordering,
         retry=retry,
         dead_letter=dead_letter,
+        retain_acked=document.retain_acked_messages,
         filter=chosen,
     )
 

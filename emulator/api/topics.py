@@ -11,7 +11,7 @@ from emulator.limits import Limits
 _SOURCES = ("aws_kinesis", "cloud_storage", "azure_event_hubs", "aws_msk", "confluent_cloud")
 
 # Kept and returned, but without effect until the engine learns them; whoever sets one is told in the log.
-NOT_YET = ("message_retention_duration", "message_transforms", "ingestion_data_source_settings")
+NOT_YET = ("message_transforms", "ingestion_data_source_settings")
 
 MASKABLE = Maskable(
     kind="Topic",

@@ -7,13 +7,14 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 
 from emulator import errors
-from emulator.clock import Clock
+from emulator.clock import NS_PER_S, Clock
 from emulator.engine.ackids import AckIds
 from emulator.engine.drafts import Drafts, messages_of
 from emulator.engine.holdings import UNKNOWN, AckFailures, Delivery
 from emulator.engine.publishing import check_drafts
 from emulator.engine.pulls import Pull
 from emulator.engine.registry import Registry
+from emulator.engine.snapshot import Snapshot
 from emulator.engine.subscription import COUNTED, Subscription
 from emulator.engine.topic import Topic
 from emulator.engine.values import SubscriptionSettings, TopicSettings
@@ -30,8 +31,10 @@ class Broker:
         "_by_number",
         "_message_count",
         "_subscription_count",
+        "_topic_count",
         "clock",
         "limits",
+        "snapshots",
         "subscriptions",
         "topics",
     )
@@ -41,16 +44,20 @@ class Broker:
         self.limits = limits
         self.topics: Registry[Topic] = Registry()
         self.subscriptions: Registry[Subscription] = Registry()
+        self.snapshots: Registry[Snapshot] = Registry()
         self._by_number: dict[int, Subscription] = {}
         self._ack_ids = AckIds(random.getrandbits(24))
         self._message_count = 0
         self._subscription_count = 0
+        self._topic_count = 0
 
     # Topics
 
     def create_topic(self, name: str, settings: TopicSettings) -> Topic:
         """Raises ALREADY_EXISTS."""
-        topic = Topic(name, settings)
+        self.topics.require_free(name)
+        self._topic_count += 1
+        topic = Topic(name, self._topic_count, settings, self.clock)
         self.topics.add(name, topic)
         return topic
 
@@ -70,12 +77,9 @@ class Broker:
     def _store(self, topic: Topic, drafts: Drafts) -> list[int]:
         first = self._message_count + 1
         self._message_count += len(drafts)
-        attached = topic.attached()
-        if attached:  # else nobody will ever ask for them
+        if topic.wanted:  # else nobody will ever ask for them
             publish_time = self.clock.now() // _NS_PER_MS * _NS_PER_MS
-            messages = messages_of(drafts, first, publish_time)
-            for subscription in attached:
-                subscription.offer(messages)
+            topic.publish(messages_of(drafts, first, publish_time))
         return list(range(first, first + len(drafts)))
 
     # Dead letters (service.md §10)
@@ -127,6 +131,35 @@ class Broker:
         if subscription.topic is not None:
             subscription.topic.forget(subscription)
         subscription.delete()
+
+    # Snapshots (service.md §12)
+
+    def create_snapshot(self, name: str, subscription: Subscription, document: bytes) -> Snapshot:
+        """Keep what is unacked now and is published from now on. Raises ALREADY_EXISTS, FAILED_PRECONDITION."""
+        self.snapshots.require_free(name)
+        unacked = subscription.unacked()
+        subscription.touch()
+        now = self.clock.now()
+        expires = (unacked[0].publish_time if unacked else now) + self.limits.snapshot_lifetime_s * NS_PER_S
+        least = self.limits.snapshot_lifetime_min_s
+        if expires - now < least * NS_PER_S:
+            raise errors.snapshot_would_expire(name, f"{(expires - now) / NS_PER_S:g}s", f"{least}s")
+        snapshot = Snapshot(name, subscription.topic, subscription.incarnation, unacked, expires, document)
+        self.snapshots.add(name, snapshot)
+        if subscription.topic is not None:
+            subscription.topic.snapshots[name] = snapshot
+        snapshot.start(self.clock, self._forget_snapshot)
+        return snapshot
+
+    def delete_snapshot(self, name: str) -> None:
+        """Raises NOT_FOUND."""
+        self._forget_snapshot(self.snapshots.get(name))
+
+    def _forget_snapshot(self, snapshot: Snapshot) -> None:
+        self.snapshots.remove(snapshot.name)
+        if snapshot.topic is not None:
+            del snapshot.topic.snapshots[snapshot.name]
+        snapshot.delete()
 
     # Leases
 
@@ -194,15 +227,27 @@ class Broker:
             self._forget(subscription)
         for topic in self.topics:
             self.delete_topic(topic.name)
+        for snapshot in self.snapshots:
+            self._forget_snapshot(snapshot)
 
     def close(self) -> None:
         """The server stops: whoever waits gets an answer, and no timer stays behind."""
         for subscription in self.subscriptions:
             subscription.close()
+        for topic in self.topics:
+            topic.close()
+        for snapshot in self.snapshots:
+            snapshot.stop()
 
     def counts(self) -> Mapping[str, int]:
         """How much there is of what must not leak: topics, subscriptions, and what each subscription counts."""
-        total = {"topics": len(self.topics), "subscriptions": len(self.subscriptions)}
+        total = {
+            "topics": len(self.topics),
+            "subscriptions": len(self.subscriptions),
+            "snapshots": len(self.snapshots),
+            "in_snapshots": sum(len(snapshot.messages) for snapshot in self.snapshots),
+            "in_topics": sum(len(topic.retained()) for topic in self.topics),
+        }
         total.update(dict.fromkeys(COUNTED, 0))
         for subscription in self.subscriptions:
             for key, value in subscription.counts().items():
@@ -215,6 +260,10 @@ class Broker:
             "messages": self._message_count,
             "topics": {topic.name: (topic.settings, [s.name for s in topic.attached()]) for topic in self.topics},
             "subscriptions": {subscription.name: subscription.dump() for subscription in self.subscriptions},
+            "snapshots": {
+                snapshot.name: (snapshot.document, snapshot.expires, [m.number for m in snapshot.messages])
+                for snapshot in self.snapshots
+            },
         }
 
     def __repr__(self) -> str:

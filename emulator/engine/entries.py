@@ -23,6 +23,7 @@ class Place(Enum):
 
     WAITING: anybody may take it. BEHIND: it waits for others of its ordering key, or for whoever has them (service.md
     §9.3). DELAYED: its back-off lasts (§10.1). ACKED: done, unless one before it of its ordering key fails (§9.6).
+    RETAINED: done, and kept for a seek (§12.1).
     """
 
     WAITING = "waiting"
@@ -30,6 +31,7 @@ class Place(Enum):
     DELAYED = "delayed"
     LEASED = "leased"
     ACKED = "acked"
+    RETAINED = "retained"
     GONE = "gone"
 
 
@@ -106,15 +108,16 @@ class Lease:
     """A message handed to one consumer until `due`, its ack deadline, in nanoseconds on the clock.
 
     `number` is never reused within a subscription; `entry` is None once the lease has ended. `queued`: it waits in an
-    outbox; `written`: its bytes have left.
+    outbox; `written`: its bytes have left. `limit`: its deadline can't be moved beyond, NEVER for no limit.
     """
 
-    __slots__ = ("consumer", "due", "entry", "number", "queued", "written")
+    __slots__ = ("consumer", "due", "entry", "limit", "number", "queued", "written")
 
     def __init__(self, number: int, entry: Entry, consumer: Consumer) -> None:
         self.number = number
         self.entry: Entry | None = entry
         self.due = NEVER
+        self.limit = NEVER
         self.consumer = consumer
         self.queued = False
         self.written = False

@@ -11,7 +11,7 @@ from emulator.engine.consumers import Consumers
 from emulator.engine.dead_letters import DeadLetterOffice, dead_letter
 from emulator.engine.entries import Consumer, Entry, Lease, Leases, Place
 from emulator.engine.lanes import Lanes
-from emulator.engine.schedule import Schedule
+from emulator.engine.schedule import NEVER, Schedule
 from emulator.engine.values import AckFailure, Draft, Message, SubscriptionSettings
 from emulator.limits import Limits
 
@@ -38,11 +38,14 @@ class Holdings:
         "_delays",
         "_entries",
         "_lease_count",
+        "_lease_max",
+        "_most_of_a_key",
         "_name",
         "_office",
         "backlog",
         "deadlines",
         "lanes",
+        "retained",
         "settings",
     )
 
@@ -60,16 +63,23 @@ class Holdings:
         self._clock = clock
         self._consumers = consumers
         self._office = office
+        self._lease_max = None if limits.lease_max_s is None else limits.lease_max_s * NS_PER_S
+        self._most_of_a_key = limits.ordering_key_max_outstanding
+        self._lease_count = 0
+        self._start_empty()
+        # Dead letters that are not forwarded yet, each with its message's number and its topic.
+        self._dead: list[tuple[int, str, Draft]] = []
+
+    def _start_empty(self) -> None:
         self._entries: OrderedDict[int, Entry] = OrderedDict()
         self.backlog = Backlog()
         self.lanes: Lanes | None = None
-        if settings.ordered:
-            self.lanes = Lanes(self.backlog, limits.ordering_key_max_outstanding, self._forget)
+        if self.settings.ordered:
+            self.lanes = Lanes(self.backlog, self._most_of_a_key, self._done)
         self.deadlines: Schedule[Lease] = Schedule()
         self._delays: Schedule[Entry] = Schedule()
-        self._lease_count = 0
-        # Dead letters that are not forwarded yet, each with its message's number and its topic.
-        self._dead: list[tuple[int, str, Draft]] = []
+        # How many are acked and kept for a seek.
+        self.retained = 0
 
     # Messages come in
 
@@ -84,6 +94,29 @@ class Holdings:
             else:
                 backlog.append(entry)
 
+    def replace(self, unacked: Iterable[Message]) -> None:
+        """A seek: these are to be delivered, as if they never had been; all others are acked (service.md §12.4)."""
+        wanted = {message.number: message for message in unacked}
+        kept = self.messages() if self.settings.retain_acked else []
+        acked = {message.number: message for message in kept if message.number not in wanted}
+        self.drop_all()
+        for number in sorted(wanted.keys() | acked.keys()):
+            if number in wanted:
+                self.add((wanted[number],))
+            else:
+                entry = self._entries[number] = Entry(acked[number])
+                entry.place = Place.RETAINED
+                self.retained += 1
+
+    def messages(self) -> list[Message]:
+        """All that are held, acked or not, oldest first."""
+        return [entry.message for entry in self._entries.values()]
+
+    def unacked(self) -> list[Message]:
+        """Those that are not done, oldest first."""
+        done = (Place.ACKED, Place.RETAINED)
+        return [entry.message for entry in self._entries.values() if entry.place not in done]
+
     # They are handed out
 
     def grant(self, entry: Entry, consumer: Consumer, now: int) -> Lease:
@@ -92,7 +125,11 @@ class Holdings:
         lease = Lease(self._lease_count, entry, consumer)
         entry.place = Place.LEASED
         entry.lease = lease
-        self.deadlines.add(lease, now + (consumer.ack_deadline or self.settings.ack_deadline), lease.number)
+        due = now + (consumer.ack_deadline or self.settings.ack_deadline)
+        if self._lease_max is not None:
+            lease.limit = now + self._lease_max
+            due = min(due, lease.limit)
+        self.deadlines.add(lease, due, lease.number)
         if self.lanes is not None and (lane := self.lanes.of(entry)) is not None:
             self.lanes.went_out(lane)
         return lease
@@ -125,7 +162,7 @@ class Holdings:
             elif self.lanes is not None and not self.lanes.is_first(entry):
                 failures[delivery] = AckFailure.UNORDERED
             else:
-                self._finish(entry)
+                self._finish(entry, acked=True)
         return failures
 
     def _valid(self, delivery: Delivery, now: int) -> Entry | None:
@@ -136,9 +173,11 @@ class Holdings:
         return entry
 
     def _ack(self, entry: Entry) -> None:
+        if entry.place is Place.RETAINED:
+            return
         lane = self.lanes.of(entry) if self.lanes is not None else None
         if lane is None or entry.place is Place.WAITING:
-            self._finish(entry)
+            self._finish(entry, acked=True)
             return
         if entry.lease is not None:
             self._release(entry)
@@ -162,10 +201,13 @@ class Holdings:
                 failures[delivery] = AckFailure.INVALID
             elif seconds:
                 assert entry.lease is not None
-                self.deadlines.move(entry.lease, now + seconds * NS_PER_S, entry.lease.number)
+                self._extend(entry.lease, now + seconds * NS_PER_S)
             else:
                 self._end(entry, failed=True)
         return failures if self.settings.exactly_once else _NO_FAILURES
+
+    def _extend(self, lease: Lease, until: int) -> None:
+        self.deadlines.move(lease, until if lease.limit == NEVER else min(until, lease.limit), lease.number)
 
     def take_back(self, leases: Leases) -> None:
         """Deliveries that were never written: their messages wait again, and no attempt counts (outbox.md O16)."""
@@ -229,7 +271,7 @@ class Holdings:
         draft = dead_letter(self._name, entry.message, entry.failures)
         self._dead.append((entry.message.number, policy.topic, draft))
         # Whoever ended its lease goes on with its lane.
-        self._forget(entry)
+        self._done(entry)
         return True
 
     def end_delays(self, now: int, most: int) -> None:
@@ -259,32 +301,60 @@ class Holdings:
 
     # Messages leave
 
-    def drop_oldest(self) -> None:
-        """The oldest message leaves, leased or not; there is one."""
-        self._finish(next(iter(self._entries.values())))
+    def drop(self, number: int) -> None:
+        """That message leaves, leased or not, if it is there."""
+        entry = self._entries.get(number)
+        if entry is not None:
+            self._finish(entry, acked=False)
+
+    def holds(self, number: int) -> bool:
+        return number in self._entries
+
+    def drop_acked(self) -> None:
+        """What is kept for a seek alone leaves."""
+        for entry in [entry for entry in self._entries.values() if entry.place is Place.RETAINED]:
+            self._forget(entry)
+        self.retained = 0
 
     def drop_all(self) -> None:
-        while self._entries:
-            self.drop_oldest()
+        """Every message leaves, leased or not."""
+        for entry in self._entries.values():
+            if entry.lease is not None:
+                self._release(entry)
+            entry.forget()
+        self._start_empty()
 
     def oldest(self) -> Message | None:
         """The oldest message that is held."""
         return next((entry.message for entry in self._entries.values()), None)
 
-    def _finish(self, entry: Entry) -> None:
-        """The subscription has nothing more to do with this message, wherever it is."""
+    def _finish(self, entry: Entry, *, acked: bool) -> None:
+        """The subscription has nothing more to do with this message, wherever it is; or keeps it for a seek only."""
         lane = self.lanes.of(entry) if self.lanes is not None else None
         place = entry.place
         if entry.lease is not None:
             self._release(entry)
         elif place is Place.DELAYED:
             self._delays.drop(entry)
-        self._forget(entry)
+        if acked:
+            self._done(entry)
+        else:
+            self.retained -= place is Place.RETAINED
+            self._forget(entry)
         if place is Place.WAITING:
             self.backlog.discard(entry)
         if lane is not None:
             assert self.lanes is not None
             self.lanes.advance(lane)
+
+    def _done(self, entry: Entry) -> None:
+        """A message is acked for good. Its place is not WAITING for the backlog any more."""
+        if self.settings.retain_acked:
+            entry.place = Place.RETAINED
+            entry.failures = 0
+            self.retained += 1
+        else:
+            self._forget(entry)
 
     def _forget(self, entry: Entry) -> None:
         del self._entries[entry.message.number]
@@ -311,9 +381,10 @@ class Holdings:
         leases, delayed = len(self.deadlines), len(self._delays)
         acked = self.lanes.acked if self.lanes is not None else 0
         return {
-            "waiting": len(self._entries) - leases - delayed - acked,
+            "waiting": len(self._entries) - leases - delayed - acked - self.retained,
             "delayed": delayed,
             "leases": leases,
+            "retained": self.retained,
         }
 
     def dump(self) -> list[tuple[int, str, int, tuple[int, int] | None]]:

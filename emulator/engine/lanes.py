@@ -9,7 +9,7 @@ from emulator.engine.entries import Consumer, Entry, Place
 
 _COMPACT_FROM: Final = 64
 
-_DONE: Final = (Place.ACKED, Place.GONE)
+_DONE: Final = (Place.ACKED, Place.RETAINED, Place.GONE)
 
 
 class Lane:
@@ -113,7 +113,7 @@ class Lanes:
             lane.early = 0
         while not back or back[-1] is not entry:
             lane.next -= 1
-            if lane.entries[lane.next].place is not Place.GONE:
+            if lane.entries[lane.next].place not in (Place.RETAINED, Place.GONE):
                 back.append(lane.entries[lane.next])
         for each in back:
             self._wait_again(each)

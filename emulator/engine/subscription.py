@@ -1,5 +1,6 @@
 """A subscription: its messages, who takes them, and the pump where the two meet."""
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from emulator.engine.entries import Consumer, Entry, Lease, Leases
 from emulator.engine.holdings import AckFailures, Delivery, Holdings
 from emulator.engine.outbox import Pile
 from emulator.engine.pulls import Pull
+from emulator.engine.snapshot import Snapshot
 from emulator.engine.streams import Owner, Stream
 from emulator.engine.values import DeliveryKind, Message, SubscriptionSettings
 from emulator.limits import Limits
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 # How much one ring of the alarm ends before others get their turn: a heap of expiries must not stall anyone.
 _SLICE = 500
 
-COUNTED = ("waiting", "delayed", "leases", "waiting_pulls", "pull_streams", "unwritten")
+COUNTED = ("waiting", "delayed", "leases", "retained", "waiting_pulls", "pull_streams", "unwritten")
 
 
 class Subscription:
@@ -41,9 +43,12 @@ class Subscription:
         "_last_active",
         "_limits",
         "_on_expired",
+        "_restored",
+        "_since",
         "_stream_count",
         "ack_ids",
         "detached",
+        "incarnation",
         "name",
         "number",
         "topic",
@@ -64,6 +69,8 @@ class Subscription:
         self.name = name
         self.number = number
         self.topic: Topic | None = topic
+        # Which incarnation of its topic's name it belongs to, also when that is deleted.
+        self.incarnation = topic.number
         self.detached = False
         self._clock = clock
         self._limits = limits
@@ -73,6 +80,10 @@ class Subscription:
         self._consumers = Consumers()
         self._holdings = Holdings(name, settings, clock, limits, self._consumers, office)
         self._closed = False
+        # Up to which message a seek has restored older ones than are retained, and how long these are kept.
+        self._restored = (0, 0)
+        # While such are held: number and publish time of what is newer, and so leaves before them; some may be gone.
+        self._since: deque[tuple[int, int]] = deque()
         self._alarm = Alarm(clock, self._ring)
         self._last_active = clock.now()
         self._aim_expiration()
@@ -85,13 +96,11 @@ class Subscription:
 
     def offer(self, messages: Sequence[Message]) -> None:
         """Take newly published messages, oldest first, and hand out what somebody has room for."""
-        wanted = self.settings.filter
-        if wanted is not None:
-            # The others count as acked at once (service.md §11.6).
-            matches = wanted.matches
-            messages = [message for message in messages if matches(message.attributes)]
+        messages = self._matching(messages)
         if messages:
-            if self._holdings.oldest() is None:
+            if self._restored[0]:
+                self._note(messages)
+            elif self._holdings.oldest() is None:
                 self._alarm.aim(self._retained_until(messages[0]))
             self._holdings.add(messages)
         self._pump()
@@ -233,6 +242,74 @@ class Subscription:
         """The same, with more to come before they are handed out again, which `give_back` has happen."""
         self._holdings.take_back(leases)
 
+    # Seeking (service.md §12)
+
+    def seek_to_time(self, time: int) -> None:
+        """What is retained and was published at `time` or later is unacked, the rest acked; nanoseconds on the clock.
+
+        Raises FAILED_PRECONDITION when detached.
+        """
+        self._require_attached()
+        topic_retention = self.topic.settings.retention if self.topic is not None else None
+        self._restore(
+            [message for message in self._restorable() if message.publish_time >= time],
+            max(self.settings.retention, topic_retention or 0),
+        )
+
+    def _restorable(self) -> Iterable[Message]:
+        """What it holds, acked or not, and what its topic retains, oldest first."""
+        held = self._holdings.messages()
+        if self.topic is None or not self.topic.retained():
+            return held
+        known = {message.number: message for message in (*held, *self._matching(self.topic.retained()))}
+        return [known[number] for number in sorted(known)]
+
+    def seek_to_snapshot(self, snapshot: Snapshot) -> None:
+        """What the snapshot holds is unacked, the rest acked.
+
+        Raises FAILED_PRECONDITION when detached, and for a snapshot of another topic.
+        """
+        self._require_attached()
+        if snapshot.incarnation != self.incarnation:
+            raise errors.snapshot_of_another_topic(snapshot.name, self.name)
+        lifetime = self._limits.snapshot_lifetime_s * NS_PER_S
+        self._restore(self._matching(snapshot.messages), max(self.settings.retention, lifetime))
+
+    def _restore(self, unacked: Sequence[Message], retention: int) -> None:
+        """`retention`: how long messages are kept that this brings back from beyond the subscription's own."""
+        now = self._clock.now()
+        if any(self._retained_until(message) <= now for message in unacked):
+            self._restored = (unacked[-1].number, retention)
+        self._holdings.replace(unacked)
+        self._since.clear()
+        if self._restored[0]:
+            self._note(message for message in self._holdings.messages() if message.number > self._restored[0])
+        self._aim_all()
+        self._pump()
+
+    def _note(self, messages: Iterable[Message]) -> None:
+        """These came after what a seek has restored."""
+        since, holds = self._since, self._holdings.holds
+        while since and not holds(since[0][0]):
+            since.popleft()
+        waited = bool(since)
+        since += [(message.number, message.publish_time) for message in messages]
+        if since and not waited:
+            self._alarm.aim(since[0][1] + self.settings.retention + 1)
+
+    def unacked(self) -> Sequence[Message]:
+        """For a snapshot; raises FAILED_PRECONDITION when detached."""
+        self._require_attached()
+        return self._holdings.unacked()
+
+    def _matching(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """Those that its filter lets through; the others count as acked at once (service.md §11.6)."""
+        wanted = self.settings.filter
+        if wanted is None:
+            return messages
+        matches = wanted.matches
+        return [message for message in messages if matches(message.attributes)]
+
     # Time
 
     def touch(self) -> None:
@@ -257,19 +334,32 @@ class Subscription:
 
     def _drop_outlived(self, now: int) -> None:
         """Retention: a message leaves when it is too old, leased or not (service.md §6.5)."""
+        holdings, since = self._holdings, self._since
         for _ in range(_SLICE):
-            oldest = self._holdings.oldest()
+            oldest = holdings.oldest()
             if oldest is None or self._retained_until(oldest) > now:
-                return
-            self._holdings.drop_oldest()
+                break
+            holdings.drop(oldest.number)
+        if oldest is None or oldest.number > self._restored[0]:
+            self._restored = (0, 0)
+            since.clear()
+        for _ in range(_SLICE):
+            if not since or since[0][1] + self.settings.retention + 1 > now:
+                break
+            holdings.drop(since.popleft()[0])
 
     def _retained_until(self, message: Message) -> int:
-        return message.publish_time + self.settings.retention + 1
+        number, retention = self._restored
+        if message.number > number:
+            retention = self.settings.retention
+        return message.publish_time + retention + 1
 
     def _aim_all(self) -> None:
         oldest = self._holdings.oldest()
         if oldest is not None:
             self._alarm.aim(self._retained_until(oldest))
+        if self._since:
+            self._alarm.aim(self._since[0][1] + self.settings.retention + 1)
         first_wait_ends = self._consumers.first_wait_ends
         if first_wait_ends is not None:
             self._alarm.aim(first_wait_ends)
@@ -290,6 +380,8 @@ class Subscription:
     def update(self, settings: SubscriptionSettings) -> None:
         """Other settings, for later deliveries; leases that are out keep their deadlines (service.md §4)."""
         self._holdings.settings = settings
+        if not settings.retain_acked:
+            self._holdings.drop_acked()
         for stream in self._consumers.streams():
             stream.tell_change()
         if settings.delivery is not DeliveryKind.PULL:
@@ -321,10 +413,13 @@ class Subscription:
         """Raises FAILED_PRECONDITION when detached or not a pull subscription, UNAVAILABLE when the server stops."""
         if self._closed:
             raise errors.shutting_down()
-        if self.detached:
-            raise errors.detached(self.name)
+        self._require_attached()
         if self.settings.delivery is not DeliveryKind.PULL:
             raise errors.not_a_pull_subscription(self.name, self.settings.delivery.value)
+
+    def _require_attached(self) -> None:
+        if self.detached:
+            raise errors.detached(self.name)
 
     def _end_consumers(self, error: errors.PubsubError) -> None:
         for consumer in self._consumers.clear():

@@ -97,4 +97,5 @@ class SubscriptionSettings:
     ordered: bool = False
     retry: RetryPolicy | None = None
     dead_letter: DeadLetterPolicy | None = None
+    retain_acked: bool = False
     filter: Filter | None = None

@@ -32,6 +32,22 @@ def not_a_pull_subscription(subscription: str, kind: str) -> PubsubError:
     )
 
 
+def snapshot_of_another_topic(snapshot: str, subscription: str) -> PubsubError:
+    return PubsubError(
+        Code.FAILED_PRECONDITION,
+        f"The snapshot and the subscription {show(subscription)} do not belong to the same topic "
+        f"(resource={show(snapshot)}).",
+    )
+
+
+def snapshot_would_expire(name: str, lifetime: str, least: str) -> PubsubError:
+    return PubsubError(
+        Code.FAILED_PRECONDITION,
+        f"The snapshot would expire in {lifetime}, and at least {least} are required: the subscription has a message "
+        f"that is nearly as old as a snapshot may get (resource={show(name)}).",
+    )
+
+
 # Names
 
 

@@ -33,6 +33,13 @@ IMPLEMENTED = {
     "Acknowledge",
     "Pull",
     "ModifyPushConfig",
+    "ListTopicSnapshots",
+    "GetSnapshot",
+    "ListSnapshots",
+    "CreateSnapshot",
+    "UpdateSnapshot",
+    "DeleteSnapshot",
+    "Seek",
 }
 
 

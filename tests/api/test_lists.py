@@ -18,17 +18,25 @@ LISTS = pytest.mark.parametrize(
         ("ListTopics", "topics", {"project": "projects/lists"}),
         ("ListSubscriptions", "subscriptions", {"project": "projects/lists"}),
         ("ListTopicSubscriptions", "subscriptions", {"topic": "projects/lists/topics/abc"}),
+        ("ListSnapshots", "snapshots", {"project": "projects/lists"}),
+        ("ListTopicSnapshots", "snapshots", {"topic": "projects/lists/topics/abc"}),
     ],
 )
 
 
 def fill(world: World, *identifiers: str) -> None:
-    """A topic and a subscription of each name; all subscriptions belong to the topic `abc`."""
+    """A topic, a subscription and a snapshot of each name; the latter two belong to the topic `abc`."""
     for identifier in {"abc": None, **dict.fromkeys(reversed(identifiers))}:
         world.call("CreateTopic", name=f"projects/lists/topics/{identifier}")
     for identifier in reversed(identifiers):
-        name = f"projects/lists/subscriptions/{identifier}"
-        world.call("CreateSubscription", name=name, topic="projects/lists/topics/abc")
+        subscribe(world, identifier)
+
+
+def subscribe(world: World, identifier: str) -> None:
+    """A subscription of the topic `abc`, and a snapshot of it."""
+    name = f"projects/lists/subscriptions/{identifier}"
+    world.call("CreateSubscription", name=name, topic="projects/lists/topics/abc")
+    world.call("CreateSnapshot", name=f"projects/lists/snapshots/{identifier}", subscription=name)
 
 
 def ids(reply: Any, listed: str) -> list[str]:
@@ -104,6 +112,7 @@ def test_a_token_outlives_what_it_points_at(
     for identifier in ("bbb", "aaa"):
         world.call("DeleteTopic", topic=f"projects/lists/topics/{identifier}")
         world.call("DeleteSubscription", subscription=f"projects/lists/subscriptions/{identifier}")
+        world.call("DeleteSnapshot", snapshot=f"projects/lists/snapshots/{identifier}")
 
     assert ids(world.call(method, **request_fields, pageToken=token), listed) == ["ccc"]
 
@@ -117,8 +126,7 @@ def test_a_token_takes_in_what_was_created_behind_it(
     token = world.call(method, **request_fields, pageSize=2).next_page_token
     for identifier in ("aaa", "bbc"):
         world.call("CreateTopic", name=f"projects/lists/topics/{identifier}")
-        name = f"projects/lists/subscriptions/{identifier}"
-        world.call("CreateSubscription", name=name, topic="projects/lists/topics/abc")
+        subscribe(world, identifier)
 
     assert ids(world.call(method, **request_fields, pageToken=token), listed) == ["bbc", "ccc"]
 
@@ -161,12 +169,16 @@ def test_lists_hold_what_belongs_to_the_project_named(world: World) -> None:
         world.call("CreateTopic", name=f"projects/{project}/topics/abc")
         # A subscription is its own project's, wherever its topic lives.
         world.call("CreateSubscription", name=f"projects/{project}/subscriptions/abc", topic=ORDERS)
+        # And a snapshot its own, wherever its subscription lives.
+        world.call("CreateSnapshot", name=f"projects/{project}/snapshots/abc", subscription=PULLED)
 
     topics = world.call("ListTopics", project="projects/lists").topics
     subscriptions = world.call("ListSubscriptions", project="projects/lists").subscriptions
+    snapshots = world.call("ListSnapshots", project="projects/lists").snapshots
 
     assert [topic.name for topic in topics] == ["projects/lists/topics/abc"]
     assert [subscription.name for subscription in subscriptions] == ["projects/lists/subscriptions/abc"]
+    assert [snapshot.name for snapshot in snapshots] == ["projects/lists/snapshots/abc"]
 
 
 @pytest.mark.rule("S1.9.5")
@@ -198,5 +210,5 @@ def test_lists_show_whole_resources(world: World) -> None:
 
 @pytest.mark.rule("S1.9.5")
 def test_an_empty_project_lists_nothing(world: World) -> None:
-    for method in ("ListTopics", "ListSubscriptions"):
+    for method in ("ListTopics", "ListSubscriptions", "ListSnapshots"):
         assert not world.call(method, project="projects/empty").ListFields()

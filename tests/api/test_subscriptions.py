@@ -355,9 +355,8 @@ def test_leases_that_are_out_keep_their_deadlines(world: World) -> None:
 @pytest.mark.parametrize(
     ("fields", "named"),
     [
-        ({"retainAckedMessages": True}, ["retain_acked_messages"]),
         ({"pushConfig": PUSH}, ["push_config.push_endpoint"]),
-        ({"filter": "attributes:k", "enableMessageOrdering": True, "retryPolicy": {}}, []),
+        ({"filter": "attributes:k", "enableMessageOrdering": True, "retryPolicy": {}, "retainAckedMessages": True}, []),
         ({"messageTransforms": [{"disabled": True}]}, ["message_transforms"]),
         ({"bigqueryConfig": {"table": "p.d.t"}}, ["bigquery_config"]),
         ({"pushConfig": {}, "labels": {"a": "1"}, "ackDeadlineSeconds": 20}, []),

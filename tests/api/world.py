@@ -7,11 +7,12 @@ from typing import Any, TypeAlias
 from google.protobuf import json_format
 from google.protobuf.message import Message
 
+from emulator.api import pb
 from emulator.api.catalogue import RPCS, Rpc
 from emulator.api.dispatch import Dispatcher, Outcome
 from emulator.api.replies import Parked, Undoable
 from emulator.api.services import build_services
-from emulator.clock import FakeClock
+from emulator.clock import NS_PER_S, FakeClock
 from emulator.engine.broker import Broker
 
 Data: TypeAlias = Mapping[str, Any]
@@ -25,6 +26,11 @@ PUSHED = "projects/acme/subscriptions/pushed"
 EXPORTED = "projects/acme/subscriptions/exported"
 DETACHED = "projects/acme/subscriptions/detached"
 ORPHAN = "projects/acme/subscriptions/orphan"
+AGED = "projects/acme/subscriptions/aged"
+
+KEPT = "projects/acme/snapshots/kept"
+ELSEWHERES = "projects/other/snapshots/elsewheres"
+ORPHANS = "projects/acme/snapshots/orphans"
 
 # In a request these stand for what only a running world can know; `World.fill` puts it in.
 ACK_ID = "$ack id of PULLED"
@@ -32,6 +38,8 @@ FOREIGN_ACK_ID = "$ack id of ELSEWHERE"
 TOPICS_TOKEN = "$page token of ListTopics"
 SUBSCRIPTIONS_TOKEN = "$page token of ListSubscriptions"
 TOPIC_SUBSCRIPTIONS_TOKEN = "$page token of ListTopicSubscriptions"
+SNAPSHOTS_TOKEN = "$page token of ListSnapshots"
+TOPIC_SNAPSHOTS_TOKEN = "$page token of ListTopicSnapshots"
 
 
 def row(method: str) -> Rpc:
@@ -91,6 +99,23 @@ class World:
         """UpdateSubscription; `mask` as JSON has it, "labels,pushConfig.noWrapper"."""
         return self.call("UpdateSubscription", subscription={"name": name, **fields}, updateMask=mask)
 
+    def update_snapshot(self, name: str, mask: str, **fields: Any) -> Any:
+        """UpdateSnapshot; `mask` as JSON has it."""
+        return self.call("UpdateSnapshot", snapshot={"name": name, **fields}, updateMask=mask)
+
+    def seek(self, subscription: str, *, seconds: float) -> None:
+        """Seek to so many seconds before now."""
+        time = pb.Timestamp()
+        time.FromNanoseconds(self.clock.now() - round(seconds * NS_PER_S))
+        self.send("Seek", pb.SeekRequest(subscription=subscription, time=time))
+
+    def take(self, subscription: str) -> list[str]:
+        """The texts of all there is now, which is acked."""
+        received = self.pull(subscription, 1_000)
+        if received:
+            self.call("Acknowledge", subscription=subscription, ackIds=[each.ack_id for each in received])
+        return texts(received)
+
     def publish(self, topic: str, *texts: str, key: str = "") -> list[str]:
         """The ids of one message per text; `key` is their ordering key."""
         drafts = [{"attributes": {"text": text}, "orderingKey": key} for text in texts]
@@ -137,8 +162,13 @@ def ids(received: Sequence[Any]) -> list[str]:
 
 
 def populated() -> World:
-    """A world with a subscription of each kind, with messages that wait, are leased, and were given back."""
+    """A world with a subscription of each kind, with messages that wait, are leased, and were given back.
+
+    AGED has one that is half an hour short of a week old. KEPT and ELSEWHERES are snapshots of ORDERS, ORPHANS is one
+    of a topic that is gone.
+    """
     world = World.empty()
+    _age(world)
     world.call("CreateTopic", name=ORDERS, labels={"team": "sales"}, messageRetentionDuration="3600s")
     world.call("CreateTopic", name=DEAD)
     world.call("CreateTopic", name="projects/acme/topics/gone")
@@ -157,6 +187,9 @@ def populated() -> World:
     world.call("CreateSubscription", name=ORPHAN, topic="projects/acme/topics/gone")
     world.publish("projects/acme/topics/gone", "left behind")
     world.call("DeleteTopic", topic="projects/acme/topics/gone")
+    world.call("CreateSnapshot", name=KEPT, subscription=PULLED, labels={"team": "sales"})
+    world.call("CreateSnapshot", name=ELSEWHERES, subscription=ELSEWHERE)
+    world.call("CreateSnapshot", name=ORPHANS, subscription=ORPHAN)
     world.publish(ORDERS, "nacked", "leased", "waiting")
     world.call("DetachSubscription", subscription=DETACHED)
     nacked, leased = world.pull(PULLED, 2)
@@ -168,10 +201,19 @@ def populated() -> World:
     return world
 
 
+def _age(world: World) -> None:
+    world.call("CreateTopic", name="projects/acme/topics/ancient")
+    world.call("CreateSubscription", name=AGED, topic="projects/acme/topics/ancient")
+    world.publish("projects/acme/topics/ancient", "aged")
+    world.clock.advance(7 * 86_400 - 1_800)
+
+
 def _learn_tokens(world: World) -> None:
     for placeholder, method, request in (
         (TOPICS_TOKEN, "ListTopics", {"project": "projects/acme"}),
         (SUBSCRIPTIONS_TOKEN, "ListSubscriptions", {"project": "projects/acme"}),
         (TOPIC_SUBSCRIPTIONS_TOKEN, "ListTopicSubscriptions", {"topic": ORDERS}),
+        (SNAPSHOTS_TOKEN, "ListSnapshots", {"project": "projects/acme"}),
+        (TOPIC_SNAPSHOTS_TOKEN, "ListTopicSnapshots", {"topic": ORDERS}),
     ):
         world.known[placeholder] = world.call(method, pageSize=1, **request).next_page_token

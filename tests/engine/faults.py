@@ -104,7 +104,7 @@ def what_comes_back_goes_to_the_end(original: Original, backlog: Backlog, entry:
 def what_is_given_back_is_lost(original: Original, subscription: Subscription, leases: Sequence[Lease]) -> None:
     for lease in leases:
         if lease.entry is not None:
-            subscription._holdings._finish(lease.entry)
+            subscription._holdings._finish(lease.entry, acked=False)
 
 
 def what_is_given_back_counts_as_an_attempt(

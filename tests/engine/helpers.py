@@ -31,6 +31,12 @@ DEAD = "projects/p/topics/dead"
 
 NOTHING_HELD = dict.fromkeys(COUNTED, 0)
 
+# What else a broker counts.
+NOTHING_AT_ALL = {
+    **NOTHING_HELD,
+    **dict.fromkeys(("topics", "subscriptions", "snapshots", "in_snapshots", "in_topics"), 0),
+}
+
 _WEEK_S = 604_800
 
 

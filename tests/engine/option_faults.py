@@ -28,7 +28,7 @@ def nacks_go_oldest_first(
 
 
 def early_ack_is_final(original: Original, holdings: Holdings, entry: Entry) -> None:
-    holdings._finish(entry)
+    holdings._finish(entry, acked=True)
 
 
 def undone_acks_may_be_repeated(original: Original, holdings: Holdings, entry: Entry, *, failed: bool) -> None:
@@ -75,7 +75,7 @@ def expired_id_counts_until_the_next_delivery(
 ) -> Failures:
     late = [one for one in deliveries if (it := holdings._entries.get(one[0])) and it.place is Place.WAITING]
     for number in {number for number, _ in late}:
-        holdings._finish(holdings._entries[number])
+        holdings._finish(holdings._entries[number], acked=True)
     failures: Failures = original(holdings, [one for one in deliveries if one not in late])
     return failures
 

@@ -6,7 +6,7 @@ import pytest
 
 from emulator.engine.entries import Entry
 from emulator.engine.values import TopicSettings
-from tests.engine.helpers import NOTHING_HELD, OTHER, SUBSCRIPTION, TOPIC, World, message, settings
+from tests.engine.helpers import NOTHING_AT_ALL, OTHER, SUBSCRIPTION, TOPIC, World, message, settings
 
 
 def test_counts_add_up_over_all_subscriptions(world: World) -> None:
@@ -17,7 +17,7 @@ def test_counts_add_up_over_all_subscriptions(world: World) -> None:
     world.pull(name=OTHER, wait=True)
 
     assert world.broker.counts() == {
-        **NOTHING_HELD,
+        **NOTHING_AT_ALL,
         "topics": 1,
         "subscriptions": 2,
         "waiting": 1,
@@ -45,6 +45,7 @@ def test_the_dump_tells_the_whole_state(world: World) -> None:
                 ],
             }
         },
+        "snapshots": {},
     }
 
 

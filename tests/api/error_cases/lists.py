@@ -5,12 +5,22 @@ from typing import Any
 
 from emulator.errors import Code
 from tests.api.error_cases.case import Case, GrpcCase
-from tests.api.world import DEAD, ORDERS, SUBSCRIPTIONS_TOKEN, TOPIC_SUBSCRIPTIONS_TOKEN, TOPICS_TOKEN
+from tests.api.world import (
+    DEAD,
+    ORDERS,
+    SNAPSHOTS_TOKEN,
+    SUBSCRIPTIONS_TOKEN,
+    TOPIC_SNAPSHOTS_TOKEN,
+    TOPIC_SUBSCRIPTIONS_TOKEN,
+    TOPICS_TOKEN,
+)
 
 LISTS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("ListTopics", {"project": "projects/acme"}),
     ("ListSubscriptions", {"project": "projects/acme"}),
     ("ListTopicSubscriptions", {"topic": ORDERS}),
+    ("ListSnapshots", {"project": "projects/acme"}),
+    ("ListTopicSnapshots", {"topic": ORDERS}),
 )
 
 # Each is good for another list than the one it is given to.
@@ -22,6 +32,10 @@ FOREIGN_TOKENS: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("ListSubscriptions", {"project": "projects/other"}, SUBSCRIPTIONS_TOKEN),
     ("ListTopicSubscriptions", {"topic": ORDERS}, SUBSCRIPTIONS_TOKEN),
     ("ListTopicSubscriptions", {"topic": DEAD}, TOPIC_SUBSCRIPTIONS_TOKEN),
+    ("ListSnapshots", {"project": "projects/acme"}, TOPICS_TOKEN),
+    ("ListSnapshots", {"project": "projects/other"}, SNAPSHOTS_TOKEN),
+    ("ListTopicSnapshots", {"topic": ORDERS}, TOPIC_SUBSCRIPTIONS_TOKEN),
+    ("ListTopicSnapshots", {"topic": DEAD}, TOPIC_SNAPSHOTS_TOKEN),
 )
 
 
@@ -53,7 +67,7 @@ PROJECTS = tuple(
         Code.INVALID_ARGUMENT,
         ("(argument=project)", f"(name={project})", "projects/{project}"),
     )
-    for method in ("ListTopics", "ListSubscriptions")
+    for method in ("ListTopics", "ListSubscriptions", "ListSnapshots")
     for project in BAD_PROJECTS
 )
 

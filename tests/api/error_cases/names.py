@@ -24,15 +24,25 @@ IN_PATHS = (
     ("Acknowledge", "subscription", "subscriptions"),
     ("Pull", "subscription", "subscriptions"),
     ("ModifyPushConfig", "subscription", "subscriptions"),
+    ("CreateSnapshot", "name", "snapshots"),
+    ("GetSnapshot", "snapshot", "snapshots"),
+    ("UpdateSnapshot", "snapshot.name", "snapshots"),
+    ("DeleteSnapshot", "snapshot", "snapshots"),
+    ("ListTopicSnapshots", "topic", "topics"),
+    ("Seek", "subscription", "subscriptions"),
 )
 IN_BODIES = (
     ("CreateSubscription", "topic", "topics"),
     ("CreateSubscription", "dead_letter_policy.dead_letter_topic", "topics"),
+    ("CreateSnapshot", "subscription", "subscriptions"),
+    ("Seek", "snapshot", "snapshots"),
 )
 
 # The rest of a request that would succeed if its name did.
 COMPANY: dict[str, dict[str, Any]] = {
     "CreateSubscription": {"name": "projects/acme/subscriptions/new-one", "topic": ORDERS},
+    "CreateSnapshot": {"name": "projects/acme/snapshots/new-one", "subscription": PULLED},
+    "Seek": {"subscription": PULLED},
 }
 
 BAD_IDS = (
@@ -64,7 +74,7 @@ BAD_FORMS = (
     "/projects/acme/{collection}/orders",
     "projects/acme/{collection}/orders/",
     "projects/acme/{collection}/or/ders",
-    "projects/acme/snapshots/orders",
+    "projects/acme/schemas/orders",
     "projects/acme/X{collection}/orders",
     "Projects/acme/{collection}/orders",
     "//pubsub.googleapis.com/projects/acme/{collection}/orders",
@@ -116,9 +126,9 @@ def bad_names() -> Iterator[Case]:
         for identifier in BAD_IDS if whole else ("ab", "goog-x", "_deleted-topic_"):
             yield bad_id(method, field, collection, identifier)
         kind = Case if (method, field, collection) in IN_BODIES else GrpcCase
-        for form in BAD_FORMS if whole else ("orders", "projects/acme/snapshots/orders"):
+        for form in BAD_FORMS if whole else ("orders", "projects/acme/schemas/orders"):
             yield bad_form(kind, method, field, collection, form)
-        if method != "CreateSubscription":
+        if method != "CreateSubscription" and (method, field) != ("CreateSnapshot", "name"):
             yield bad_form(GrpcCase, method, field, collection, "")
 
 
@@ -154,6 +164,7 @@ def bad_labels() -> Iterator[Case]:
     for method, holder in (
         ("CreateTopic", {"name": "projects/acme/topics/new-one"}),
         ("CreateSubscription", {"name": "projects/acme/subscriptions/new-one", "topic": ORDERS}),
+        ("CreateSnapshot", {"name": "projects/acme/snapshots/new-one", "subscription": PULLED}),
     ):
         for key in LABEL_KEYS:
             yield Case(

@@ -5,7 +5,7 @@ from typing import Any
 
 from emulator.errors import Code
 from tests.api.error_cases.case import Case, GrpcCase
-from tests.api.world import DEAD, ELSEWHERE, EXPORTED, ORDERS, PULLED, PUSHED, snake
+from tests.api.world import DEAD, ELSEWHERE, EXPORTED, KEPT, ORDERS, PULLED, PUSHED, snake
 
 NEW = {"labels": {"new": "one"}}
 
@@ -24,9 +24,15 @@ def of_subscription(
     return Case(f"UpdateSubscription: {mask or 'no mask'}", rules, "UpdateSubscription", request, code, says)
 
 
+def of_snapshot(mask: str, rules: tuple[str, ...], *says: str, **fields: Any) -> Case:
+    """An UpdateSnapshot of KEPT that changes its labels too; `mask` in JSON's spelling."""
+    request = {"snapshot": {"name": KEPT, **NEW, **fields}, "updateMask": mask}
+    return Case(f"UpdateSnapshot: {mask or 'no mask'}", rules, "UpdateSnapshot", request, Code.INVALID_ARGUMENT, says)
+
+
 def masks() -> Iterator[Case]:
-    """Both resources refuse the same kinds of mask; what the message names is the path in snake case."""
-    for of in (of_topic, of_subscription):
+    """All resources refuse the same kinds of mask; what the message names is the path in snake case."""
+    for of in (of_topic, of_subscription, of_snapshot):
         yield of("", ("S1.8.1", "B097"), "update_mask")
         for mask, path in (
             ("nope", "nope"),
@@ -84,6 +90,14 @@ def fixed_fields() -> Iterator[Case]:
     ):
         yield of_subscription(field, (rule,), "update_mask", snake(field))
         yield of_subscription(f"labels,{field}", (rule, "S1.8.5"), "update_mask", snake(field))
+
+
+def fixed_fields_of_snapshots() -> Iterator[Case]:
+    """All but the labels."""
+    for field in ("name", "topic", "expireTime"):
+        yield of_snapshot(field, ("S12.11",), "update_mask", snake(field))
+        yield of_snapshot(f"labels,{field}", ("S12.11", "S1.8.5"), "update_mask", snake(field))
+    yield of_snapshot("labels.Bad,labels.new", ("S1.8.2", "S3.7"), "labels", "Bad", labels={"Bad": "x", "new": "one"})
 
 
 def bad_values() -> Iterator[Case]:
@@ -195,6 +209,8 @@ GRPC_MASKS = (
     of_grpc("UpdateSubscription", "subscription", PULLED, "ackDeadlineSeconds"),
     of_grpc("UpdateSubscription", "subscription", PULLED, "push_config.pushEndpoint"),
     of_grpc("UpdateSubscription", "subscription", PULLED, "Labels"),
+    of_grpc("UpdateSnapshot", "snapshot", KEPT),
+    of_grpc("UpdateSnapshot", "snapshot", KEPT, "labels", "expireTime"),
 )
 
 ORDER = (
@@ -264,4 +280,4 @@ ORDER = (
     ),
 )
 
-CASES = (*masks(), *fixed_fields(), *bad_values(), *GRPC_MASKS, *ORDER)
+CASES = (*masks(), *fixed_fields(), *fixed_fields_of_snapshots(), *bad_values(), *GRPC_MASKS, *ORDER)
