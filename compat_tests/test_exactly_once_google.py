@@ -81,7 +81,7 @@ class TestGeneratedClient:
 
 
 class TestSubscriber:
-    @pytest.mark.rule("S8.1", "S8.10", "L15", "S7.3.5")
+    @pytest.mark.rule("S8.1", "S8.10", "L15", "S7.3.5", "B070")
     def test_acks_are_confirmed(self, project: Project, subscribers: Subscribers) -> None:
         topic, subscription = once(project)
         receiver = Receiver()

@@ -119,11 +119,22 @@ def _complete_ack_deadline(resource: pb.Subscription, limits: Limits, *, creatin
             roll.max_duration.seconds = resource.ack_deadline_seconds or limits.cloud_storage_max_duration_default_s
         low, high = limits.cloud_storage_max_duration_min_s, limits.cloud_storage_max_duration_max_s
         check_duration(roll.max_duration, "cloud_storage_config.max_duration", low, high)
+        _check_roll_size(roll, limits)
     if resource.ack_deadline_seconds == 0:
         resource.ack_deadline_seconds = _default_ack_deadline(resource, limits, creating=creating)
     low, high = limits.ack_deadline_min_s, limits.ack_deadline_max_s
     if not low <= resource.ack_deadline_seconds <= high:
         raise errors.out_of_range("ack_deadline_seconds", resource.ack_deadline_seconds, low, high, "seconds")
+
+
+def _check_roll_size(roll: pb.CloudStorageConfig, limits: Limits) -> None:
+    """How large a file may get, in bytes and messages; 0 is none given (service.md §15.2.2)."""
+    low, high = limits.cloud_storage_max_bytes_min, limits.cloud_storage_max_bytes_max
+    if roll.max_bytes and not low <= roll.max_bytes <= high:
+        raise errors.out_of_range("cloud_storage_config.max_bytes", roll.max_bytes, low, high, "bytes")
+    if roll.max_messages and roll.max_messages < limits.cloud_storage_max_messages_min:
+        least = limits.cloud_storage_max_messages_min
+        raise errors.too_small("cloud_storage_config.max_messages", roll.max_messages, least)
 
 
 def _default_ack_deadline(resource: pb.Subscription, limits: Limits, *, creating: bool) -> int:

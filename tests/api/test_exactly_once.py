@@ -91,7 +91,7 @@ def test_the_default_deadline(once: World, fields: dict[str, Any], seconds: int)
 
 
 class TestStreams:
-    @pytest.mark.rule("S7.3.10", "V11")
+    @pytest.mark.rule("S7.3.10", "V11", "B070")
     def test_are_told_what_became_of_acks(self, once: World) -> None:
         (late,) = late_ids(once, 1)
         client = Client.opened(once, protocolVersion=1)

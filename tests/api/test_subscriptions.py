@@ -98,6 +98,8 @@ def test_an_ack_deadline_is_kept(world: World, seconds: int) -> None:
         ({"cloudStorageConfig": {"bucket": "b"}}, 300),
         ({"cloudStorageConfig": {"bucket": "b", "maxDuration": "60s"}}, 60),
         ({"cloudStorageConfig": {"bucket": "b", "maxDuration": "600s"}}, 600),
+        ({"cloudStorageConfig": {"bucket": "b", "maxBytes": "1000", "maxMessages": "1000"}}, 300),
+        ({"cloudStorageConfig": {"bucket": "b", "maxBytes": "10737418240"}}, 300),
         ({"cloudStorageConfig": {"bucket": "b"}, "ackDeadlineSeconds": 100}, 100),
     ],
 )

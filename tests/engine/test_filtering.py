@@ -26,7 +26,7 @@ def publish(world: World, *sizes: str, key: str = "") -> None:
     world.broker.publish(TOPIC, [Draft(size.encode(), {"size": size}, key) for size in sizes])
 
 
-@pytest.mark.rule("S11.6", "B055")
+@pytest.mark.rule("S11.6", "B055", "B056")
 def test_what_does_not_match_is_never_delivered(filtered: World) -> None:
     publish(filtered, "small", "large", "huge", "large")
 

@@ -159,6 +159,14 @@ SUBSCRIPTIONS = (
     subscription(
         "push_config", "cloud_storage_config.max_duration", "601s", cloudStorageConfig={"maxDuration": "601s"}
     ),
+    *(
+        subscription("push_config", f"cloud_storage_config.{snake}", value, cloudStorageConfig={name: value})
+        for name, snake, values in (
+            ("maxBytes", "max_bytes", ("-1", "1", "999", "10737418241")),
+            ("maxMessages", "max_messages", ("-1", "1", "999")),
+        )
+        for value in values
+    ),
     subscription(
         "enable_exactly_once_delivery",
         "enable_exactly_once_delivery",
