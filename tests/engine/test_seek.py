@@ -144,6 +144,19 @@ class TestToATime:
         seek(keeping, 10)
         assert take(keeping) == [b"b"]
 
+    @pytest.mark.rule("S12.1", "S7.1.6")
+    def test_an_ack_that_is_repeated_changes_nothing(self, keeping: World) -> None:
+        keeping.publish(b"a")
+        ack_ids = keeping.pull().ack_ids
+        keeping.ack(*ack_ids)
+        before = keeping.broker.dump()
+
+        keeping.ack(*ack_ids)
+        keeping.nack(*ack_ids)
+
+        assert keeping.broker.dump() == before
+        assert keeping.broker.counts()["retained"] == 1
+
     @pytest.mark.rule("S12.1", "S10.4")
     def test_what_was_forwarded_as_a_dead_letter_counts_as_acked(self) -> None:
         world = world_of(replace(KEPT, dead_letter=DeadLetterPolicy("projects/p/topics/dead", 1)))
